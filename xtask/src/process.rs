@@ -142,7 +142,7 @@ impl<F: FnMut(&str)> Lines<F> {
     }
 }
 
-/// Runs a command and returns its standard output; its standard error goes to ours.
+/// Runs a command and returns its standard output; its standard error goes to ours. Says nothing by itself.
 pub(crate) fn capture(command: &mut Command) -> Result<String> {
     let output =
         command.stdin(Stdio::null()).stderr(Stdio::inherit()).output().with_context(|| started(command))?;
@@ -163,7 +163,7 @@ pub(crate) fn is_root() -> bool {
 }
 
 /// Prints the command as a person would type it.
-fn announce(command: &Command) {
+pub(crate) fn announce(command: &Command) {
     println!("$ {}", shell_line(command));
     // Standard error of the child is not ours to order; flushing keeps the line above it.
     drop(std::io::stdout().flush());

@@ -58,7 +58,9 @@ fn watched_step(report: &mut Report, name: &str, body: impl FnOnce(&mut Tally) -
 fn build() -> Result<usize> {
     let mut command = cargo();
     command.args(["test", "--workspace", "--no-run", "--message-format", "json-render-diagnostics"]);
-    count_test_programs(&process::capture(command.args(TARGETS))?)
+    command.args(TARGETS);
+    process::announce(&command);
+    count_test_programs(&process::capture(&mut command)?)
 }
 
 /// Counts the test programs that cargo reports as built, one JSON message a line.

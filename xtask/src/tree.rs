@@ -53,6 +53,7 @@ pub(crate) fn run(workspace: &Workspace, report: &mut Report) {
 fn resolved(selection: &[&str]) -> Result<Graph> {
     let mut command = cargo();
     command.args(["tree", "--target", "all", "--prefix", "none", "--format", "{p}"]).args(selection);
+    process::announce(&command);
     parse_tree(&process::capture(&mut command)?)
 }
 
