@@ -2,21 +2,30 @@
 
 pub mod answer;
 mod attempt;
+pub mod backoff;
+pub mod batch;
+pub mod cas;
+pub mod clock;
 mod error;
 mod fingerprint;
 mod key;
+mod memory;
 mod outcome;
 pub mod record;
 pub mod request;
 pub mod store;
+mod sync;
 mod time;
 pub mod transition;
+pub mod wake;
 
 pub use answer::{Claimed, Grant};
 pub use attempt::{AttemptId, Fence, Label};
+pub use cas::{CasAdapter, CasStore};
 pub use error::{Error, ErrorKind, Result};
 pub use fingerprint::{Fingerprint, FingerprintKind, Fingerprints, Scheme};
 pub use key::{DownstreamKey, OperationId, PART_BYTES_MAX};
+pub use memory::MemoryStore;
 pub use outcome::{
     Content, Header, Omission, Outcome, OutcomeDigest, OutcomeKind, REFERENCE_BYTES_MAX, StoredOutcome,
 };

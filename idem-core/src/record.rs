@@ -353,6 +353,36 @@ impl Record {
         Some(identity.max(past_fence))
     }
 
+    /// Whether body, headers, payload and checkpoint values are gone, so that a sweep has no content left to erase.
+    #[must_use]
+    pub(crate) fn is_emptied(&self) -> bool {
+        let omission = self.outcome.as_ref().and_then(|outcome| outcome.omission());
+        matches!(omission, Some(Omission::Expired | Omission::Erased))
+            && self.payload.is_none()
+            && self.checkpoints.iter().all(|checkpoint| checkpoint.value.is_empty())
+    }
+
+    /// From when on a [`Sweep`](crate::transition::Sweep) has something to do here; `None` is never. Stores index it.
+    #[must_use]
+    pub fn sweep_at(&self, step_ms: u64) -> Option<Timestamp> {
+        if self.state != State::Completed {
+            return None;
+        }
+        let purge_at = self.purge_at(step_ms);
+        if self.is_emptied() {
+            return purge_at;
+        }
+        let omission = self.outcome.as_ref().and_then(|outcome| outcome.omission());
+        let content_at = match omission {
+            Some(Omission::Expired | Omission::Erased) => self.completed_at,
+            Some(Omission::TooLarge) | None => self.response_until,
+        };
+        match (content_at, purge_at) {
+            (Some(content_at), Some(purge_at)) => Some(content_at.min(purge_at)),
+            (one, other) => one.or(other),
+        }
+    }
+
     /// The record without body, headers, payload and checkpoint values: what a listing shows.
     #[must_use]
     pub fn without_content(mut self) -> Self {

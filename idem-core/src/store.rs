@@ -8,9 +8,9 @@ use crate::answer::{
     Checkpointed, Claimed, Completed, Erased, Page, Parked, Registered, Released, Renewed, Resolved, Stats,
     Swept,
 };
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::key::OperationId;
-use crate::record::Record;
+use crate::record::{EffectClass, Record};
 use crate::request::{
     Claim, Complete, Erase, Park, Query, Register, Release, Renew, Resolve, SaveCheckpoint,
 };
@@ -196,4 +196,19 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// Resolves when the record may have changed from `version`, possibly without reason; a store that is not woken
     /// never resolves it, and waiters poll in any case.
     async fn changed(&self, id: &OperationId, version: u64);
+}
+
+/// What every store's `claim` checks first: class `Local` belongs to the same-transaction methods alone (G-18).
+///
+/// # Errors
+///
+/// `Unsupported` for a claim of class `Local`.
+pub fn refuse_local(claim: &Claim) -> Result<()> {
+    if claim.effect == EffectClass::Local {
+        return Err(Error::unsupported(
+            "the effect class Local is set by a store's same-transaction methods alone: use them, or declare Opaque \
+             or Keyed (G-18)",
+        ));
+    }
+    Ok(())
 }

@@ -146,10 +146,7 @@ impl Transition for Sweep {
         }
         let outcome = record.outcome.as_deref().ok_or_else(no_outcome)?;
         let due = matches!(context.view(Some(record)), View::Expired | View::Absent);
-        let empty = matches!(outcome.omission(), Some(Omission::Expired | Omission::Erased))
-            && record.payload.is_none()
-            && record.checkpoints.iter().all(|checkpoint| checkpoint.value.is_empty());
-        if !due || empty {
+        if !due || record.is_emptied() {
             return keep(SweepStep::Kept);
         }
         let mut next = record.clone();
