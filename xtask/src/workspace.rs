@@ -1,6 +1,7 @@
 //! What the workspace consists of, as cargo tells it.
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -43,10 +44,16 @@ pub(crate) enum Kind {
     Dev,
 }
 
-/// The folder of the workspace: the one above xtask's own.
+/// The folder of the workspace: the one above xtask's own, as cargo tells at run time. Not as it was when xtask
+/// was compiled: a copy or a second checkout that shares a target directory shares the program too, and would
+/// silently check the other tree.
 pub(crate) fn root() -> &'static Path {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
-    own.parent().unwrap_or(own)
+    static ROOT: OnceLock<PathBuf> = OnceLock::new();
+    ROOT.get_or_init(|| {
+        let own = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+        // Started without cargo, the folder one stands in is the only hint there is.
+        own.as_deref().and_then(Path::parent).unwrap_or(Path::new(".")).to_owned()
+    })
 }
 
 impl Workspace {
