@@ -41,6 +41,8 @@ fn dispatch(arguments: &[String]) -> Result<ExitCode> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["test"] => run_jobs(&["test"]),
+        // One process for all, so that one table and one closing line end the run.
+        ["test", "--after", names @ ..] if !names.is_empty() => run_jobs(&[names, &["test"]].concat()),
         ["ci", names @ ..] if !names.is_empty() => run_jobs(names),
         [] | ["help" | "--help" | "-h"] => {
             println!("{}", usage());
@@ -64,8 +66,9 @@ fn run_jobs(names: &[&str]) -> Result<ExitCode> {
 fn usage() -> String {
     let mut text = String::from(
         "usage: cargo xtask COMMAND\n\n  \
-         test          every test of the workspace; installs what is missing when run as root\n  \
-         ci JOB...     one or more jobs of the gate\n\njobs:\n",
+         test                  every test of the workspace; installs what is missing when run as root\n  \
+         test --after JOB...   the same, with other jobs of the gate before it\n  \
+         ci JOB...             one or more jobs of the gate\n\njobs:\n",
     );
     for job in jobs::JOBS {
         text.push_str(&format!("  {:<13} {}\n", job.name, job.about));
