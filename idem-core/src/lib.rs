@@ -6,6 +6,7 @@ pub mod backoff;
 pub mod batch;
 pub mod cas;
 pub mod clock;
+pub mod codec;
 mod error;
 mod fingerprint;
 mod key;
