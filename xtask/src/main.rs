@@ -4,6 +4,7 @@
 //! green run in one place means a green run in the others. Crates of the workspace are found through
 //! `cargo metadata`; adding one needs no change here.
 
+mod descendants;
 mod jobs;
 mod needs;
 mod process;

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::{report, workspace};
+use crate::{descendants, report, workspace};
 
-/// How long the output may stay open after the command ended.
-const OUTLIVED: Duration = Duration::from_secs(5);
+/// How long a watched command may take. A hung test is ended and named as such, and the rest still runs.
+const LIMITS: Limits = Limits { run: Duration::from_secs(30 * 60), outlived: Duration::from_secs(5) };
 /// How often a silent command is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Chunks of output read ahead of the terminal; past that the child waits, as it would on a pipe.
@@ -42,18 +42,30 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 
 /// Runs a command and passes its standard output through as it comes, while `on_line` sees every line of it.
 pub(crate) fn run_watched(command: &mut Command, on_line: impl FnMut(&str)) -> Result<()> {
-    run_watched_within(command, OUTLIVED, on_line)
+    run_watched_within(command, LIMITS, on_line)
 }
 
-fn run_watched_within(command: &mut Command, outlived: Duration, on_line: impl FnMut(&str)) -> Result<()> {
+/// The two waits that a watched command gets.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    /// From its start to its end.
+    run: Duration,
+    /// From its end to the end of its output.
+    outlived: Duration,
+}
+
+fn run_watched_within(command: &mut Command, limits: Limits, on_line: impl FnMut(&str)) -> Result<()> {
     announce(command);
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().with_context(|| started(command))?;
     let output = child.stdout.take().context("the command has no standard output")?;
     let chunks = read_in_background(output);
     let mut lines = Lines { pending: Vec::new(), on_line };
-    let watched = watch(&mut child, outlived, &chunks, &mut lines);
-    // Waited for even if the copying failed: a child must not outlive the step that started it.
+    let watched = watch(&mut child, limits, &chunks, &mut lines);
+    if watched.is_err() && matches!(child.try_wait(), Ok(None)) {
+        descendants::end(&mut child);
+    }
+    // Waited for even if the watching failed: a child must not outlive the step that started it.
     let status = child.wait().context("waiting for the command")?;
     lines.finish();
     watched?;
@@ -83,14 +95,15 @@ fn read_in_background(mut output: ChildStdout) -> Receiver<std::io::Result<Vec<u
 }
 
 /// Copies chunks to our standard output as they arrive, not line by line: the dots of a slow test must show.
-/// Ends when the output does, or `outlived` after the child itself did. The latter is an error: a process
+/// Ends when the output does, or a while after the child itself did. The latter is an error: a process
 /// that a test started and left behind would otherwise hang the gate, or pass unseen.
 fn watch(
     child: &mut Child,
-    outlived: Duration,
+    limits: Limits,
     chunks: &Receiver<std::io::Result<Vec<u8>>>,
     lines: &mut Lines<impl FnMut(&str)>,
 ) -> Result<()> {
+    let started = report::stopwatch();
     let mut exited: Option<Instant> = None;
     loop {
         match chunks.recv_timeout(LOOK_EVERY) {
@@ -106,8 +119,11 @@ fn watch(
         if exited.is_none() && child.try_wait().context("waiting for the command")?.is_some() {
             exited = Some(report::stopwatch());
         }
-        if exited.is_some_and(|since| since.elapsed() > outlived) {
+        if exited.is_some_and(|since| since.elapsed() > limits.outlived) {
             bail!("the command ended, but a process it left behind still holds its standard output");
+        }
+        if exited.is_none() && started.elapsed() > limits.run {
+            bail!("ended after {} minutes", limits.run.as_secs() / 60);
         }
     }
 }
@@ -233,8 +249,23 @@ mod tests {
         // It ends by itself, long after the watcher must have given up.
         let mut leaking = Command::new("sh");
         leaking.args(["-c", "sleep 3 2> /dev/null & echo done"]);
-        let outcome = run_watched_within(&mut leaking, Duration::from_millis(50), |_| {});
+        let limits = Limits { outlived: Duration::from_millis(50), ..LIMITS };
+        let outcome = run_watched_within(&mut leaking, limits, |_| {});
         assert!(outcome.unwrap_err().to_string().contains("left behind"));
+    }
+
+    #[test]
+    fn a_command_that_hangs_is_ended_with_what_it_started() {
+        // The grandchild would write the file; the outer shell waits for it and so hangs as well.
+        let mark = std::env::temp_dir().join(format!("xtask-hang-{}", std::process::id()));
+        let script = r#"sh -c 'sleep 2; echo late > "$1"' sh "$1"; true"#;
+        let mut hanging = Command::new("sh");
+        hanging.args(["-c", script, "sh"]).arg(&mark);
+        let limits = Limits { run: Duration::from_millis(500), ..LIMITS };
+        let outcome = run_watched_within(&mut hanging, limits, |_| {});
+        assert_eq!(outcome.unwrap_err().to_string(), "ended after 0 minutes");
+        // Longer than the grandchild would have taken.
+        assert!(!answers(Command::new("sh").args(["-c", r#"sleep 2.5; test -e "$1""#, "sh"]).arg(&mark)));
     }
 
     #[test]
