@@ -10,6 +10,7 @@ pub mod codec;
 mod error;
 mod fingerprint;
 mod key;
+pub mod ledger;
 mod memory;
 mod outcome;
 pub mod record;
@@ -26,6 +27,7 @@ pub use cas::{CasAdapter, CasStore};
 pub use error::{Error, ErrorKind, Result};
 pub use fingerprint::{Fingerprint, FingerprintKind, Fingerprints, Scheme};
 pub use key::{DownstreamKey, OperationId, PART_BYTES_MAX};
+pub use ledger::Ledger;
 pub use memory::MemoryStore;
 pub use outcome::{
     Content, Header, Omission, Outcome, OutcomeDigest, OutcomeKind, REFERENCE_BYTES_MAX, StoredOutcome,

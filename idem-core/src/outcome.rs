@@ -84,6 +84,12 @@ impl Outcome {
         Self { kind, class, reference: None, body: None, headers: Vec::new(), cut }
     }
 
+    /// The same as a failure: what a handler returns as a permanent failure is one, whatever it was built from.
+    pub(crate) const fn into_failure(mut self) -> Self {
+        self.kind = OutcomeKind::Failure;
+        self
+    }
+
     /// The same with a body.
     #[must_use]
     pub fn body(mut self, body: impl Into<Bytes>) -> Self {

@@ -1,0 +1,430 @@
+//! One call: claim, run or reconcile, settle.
+
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::task::JoinHandle;
+
+use super::Ledger;
+use super::answer::{Answer, Failed, Failure, FailureKind, Unrecorded};
+use super::claiming::{Begin, NotRun};
+use super::hold::{Attempt, Hold};
+use super::recovery::{Recovery, Verdict};
+use crate::answer::{Completed, Parked, Released, Replay};
+use crate::error::{Error, Result};
+use crate::fingerprint::Fingerprints;
+use crate::key::OperationId;
+use crate::outcome::{Content, Outcome, OutcomeKind, StoredOutcome};
+use crate::record::{AbsenceReason, EffectClass, View};
+use crate::request::{Intent, OnLapse};
+
+/// One call of an operation, made by [`Ledger::call`].
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use idem_core::{Fingerprint, MemoryStore, OperationId, ledger::{Ledger, Verdict}};
+///
+/// let ledger = Ledger::new(MemoryStore::new());
+/// let op = OperationId::new("acme", "charge/v1", "order-1")?;
+/// let answer = ledger
+///     .call(&op, Fingerprint::bytes(b"10 EUR"))
+///     .reconcile(|recovery| async move {
+///         // Look the charge up at the provider by recovery.downstream_key().
+///         let found: Option<String> = None;
+///         Ok(match found {
+///             Some(charge) => Verdict::Happened(charge),
+///             None => Verdict::Unknown("the provider does not know yet".to_owned()),
+///         })
+///     })
+///     .run(|_| async { Ok("charge-9".to_owned()) })
+///     .await?;
+/// assert_eq!(answer.into_result()?, "charge-9");
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+#[must_use = "a call does nothing until it is run"]
+pub struct Call<R = NoReconciler> {
+    ledger: Ledger,
+    id: OperationId,
+    fingerprints: Fingerprints,
+    reconciler: R,
+}
+
+/// A call without a reconciler: a lapsed opaque effect is parked.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct NoReconciler;
+
+/// A function that finds out what became of an earlier attempt.
+#[derive(Debug)]
+pub struct Reconciler<R>(R);
+
+/// How a call decides about a recovery; sealed by living in a private module.
+pub trait Reconcile<T>: Send {
+    /// What a claim does over a lapse.
+    fn on_lapse(&self, effect: EffectClass) -> OnLapse;
+    /// Finds out.
+    fn decide(
+        self,
+        attempt: Attempt,
+    ) -> impl Future<Output = std::result::Result<Verdict<T>, Failure>> + Send;
+}
+
+impl<T> Reconcile<T> for NoReconciler {
+    fn on_lapse(&self, effect: EffectClass) -> OnLapse {
+        match effect {
+            EffectClass::Keyed { .. } => OnLapse::Take,
+            EffectClass::Opaque | EffectClass::Local => OnLapse::Park,
+        }
+    }
+
+    async fn decide(self, attempt: Attempt) -> std::result::Result<Verdict<T>, Failure> {
+        Ok(match attempt.grant().effect {
+            EffectClass::Keyed { .. } => Verdict::Resume,
+            EffectClass::Opaque | EffectClass::Local => {
+                Verdict::Unknown("nobody here can find out".to_owned())
+            }
+        })
+    }
+}
+
+impl<T, R, Fut> Reconcile<T> for Reconciler<R>
+where
+    R: FnOnce(Attempt) -> Fut + Send,
+    Fut: Future<Output = std::result::Result<Verdict<T>, Failure>> + Send,
+{
+    fn on_lapse(&self, _: EffectClass) -> OnLapse {
+        OnLapse::Take
+    }
+
+    async fn decide(self, attempt: Attempt) -> std::result::Result<Verdict<T>, Failure> {
+        (self.0)(attempt).await
+    }
+}
+
+impl Call<NoReconciler> {
+    pub(super) const fn new(ledger: Ledger, id: OperationId, fingerprints: Fingerprints) -> Self {
+        Self { ledger, id, fingerprints, reconciler: NoReconciler }
+    }
+
+    /// Adds a function that finds out what became of an attempt whose lease lapsed (G-19). It gets the evidence:
+    /// earlier attempts, checkpoints, payload, downstream key.
+    pub fn reconcile<R>(self, reconciler: R) -> Call<Reconciler<R>> {
+        Call {
+            ledger: self.ledger,
+            id: self.id,
+            fingerprints: self.fingerprints,
+            reconciler: Reconciler(reconciler),
+        }
+    }
+}
+
+impl<R> Call<R> {
+    /// Runs the call: see [`Ledger::run`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Ledger::run`].
+    ///
+    /// # Panics
+    ///
+    /// As [`Ledger::run`].
+    pub async fn run<T, F, Fut>(self, handler: F) -> Result<Answer<T>>
+    where
+        T: Serialize + DeserializeOwned,
+        R: Reconcile<T>,
+        F: FnOnce(Attempt) -> Fut,
+        Fut: Future<Output = std::result::Result<T, Failure>>,
+    {
+        let Self { ledger, id, fingerprints, reconciler } = self;
+        let intent = Intent::Run(reconciler.on_lapse(ledger.policy.effect));
+        let hold = match ledger.claim(&id, fingerprints, intent).await? {
+            Begin::Execute(granted) => granted.start(),
+            Begin::NotRun(not_run) => return not_run_answer(not_run),
+            Begin::Recover(recovery) => match recover(recovery, reconciler).await? {
+                Recovered::Run(hold) => hold,
+                Recovered::Answer(answer) => return Ok(answer),
+                // Given back with a reason: the next claim is a plain one, and whoever is first runs it.
+                Recovered::ClaimAgain => {
+                    match ledger.claim(&id, fingerprints, Intent::Run(OnLapse::Park)).await? {
+                        Begin::Execute(granted) => granted.start(),
+                        Begin::Recover(recovery) => return park_answer(recovery).await,
+                        Begin::NotRun(not_run) => return not_run_answer(not_run),
+                    }
+                }
+            },
+        };
+        execute(hold, handler).await
+    }
+
+    /// Runs the call in a task of its own: see [`Ledger::run_detached`].
+    pub fn run_detached<T, F, Fut>(self, handler: F) -> Detached<T>
+    where
+        T: Serialize + DeserializeOwned + Send + 'static,
+        R: Reconcile<T> + 'static,
+        F: FnOnce(Attempt) -> Fut + Send + 'static,
+        Fut: Future<Output = std::result::Result<T, Failure>> + Send + 'static,
+    {
+        let tasks = self.ledger.inner.tasks.clone();
+        Detached(tasks.spawn(self.run(handler)))
+    }
+}
+
+/// The answer of a detached run. Dropping it does not stop the run; [`Ledger::drain`] waits for it.
+#[derive(Debug)]
+#[must_use = "await it for the answer"]
+pub struct Detached<T>(JoinHandle<Result<Answer<T>>>);
+
+impl<T> Future for Detached<T> {
+    type Output = Result<Answer<T>>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(cx).map(|joined| match joined {
+            Ok(answer) => answer,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => resume_unwind(panic),
+                Err(_) => Err(Error::indeterminate(
+                    "the runtime shut down in the middle of a run: its lease lapses, ask again then",
+                )),
+            },
+        })
+    }
+}
+
+/// What a recovery came to.
+enum Recovered<T> {
+    Run(Hold),
+    Answer(Answer<T>),
+    ClaimAgain,
+}
+
+async fn recover<T: Serialize, R: Reconcile<T>>(recovery: Recovery, reconciler: R) -> Result<Recovered<T>> {
+    let decided = recovery.keep(caught(reconciler.decide(recovery.attempt().clone()))).await;
+    let verdict = match decided {
+        Ok(Ok(verdict)) => verdict,
+        Ok(Err(failure)) => Verdict::Unknown(failure.to_string()),
+        Err(panic) => {
+            // As for a handler: nothing is known, and the panic is passed on (G-31).
+            park_quietly(recovery, "the reconciler panicked").await;
+            resume_unwind(panic)
+        }
+    };
+    match verdict {
+        Verdict::Happened(value) => {
+            let outcome = encode(&value);
+            let settled = recovery.complete(outcome).await;
+            Ok(Recovered::Answer(match why_unrecorded(settled) {
+                None => Answer::Replayed(value),
+                Some(why) => Answer::Unrecorded { result: Ok(value), why },
+            }))
+        }
+        Verdict::Failed(failure) => match failure.kind {
+            FailureKind::Permanent(ref outcome) => {
+                let outcome = outcome.clone();
+                let settled = recovery.complete(outcome.clone()).await;
+                Ok(Recovered::Answer(failed_answer(settled, &outcome, failure, true)))
+            }
+            FailureKind::NoEffect { .. } | FailureKind::Unknown => {
+                park_because(recovery, failure.to_string()).await.map(Recovered::Answer)
+            }
+        },
+        Verdict::Resume => match recovery.resume() {
+            Ok(hold) => Ok(Recovered::Run(hold)),
+            Err((recovery, error)) => park_because(recovery, error.to_string()).await.map(Recovered::Answer),
+        },
+        Verdict::Absent(reason) => give_back(recovery, reason).await,
+        Verdict::Unknown(note) => park_because(recovery, note).await.map(Recovered::Answer),
+    }
+}
+
+/// Releases with a reason; for `Quiesced` that comes too early it keeps the recovery until then, as long as the
+/// heartbeat keeps it alive.
+async fn give_back<T>(recovery: Recovery, reason: AbsenceReason) -> Result<Recovered<T>> {
+    loop {
+        match recovery.absent(reason).await? {
+            Released::Released { .. } | Released::AlreadyReleased => return Ok(Recovered::ClaimAgain),
+            Released::TooEarly { until } => {
+                let wait_ms = until.millis_since(recovery.attempt().store_now());
+                let wait = std::time::Duration::from_millis(wait_ms.max(1));
+                if wait > recovery.attempt().policy().ceiling {
+                    let note = "the effect cannot be ruled out before the settle time".to_owned();
+                    return park_because(recovery, note).await.map(Recovered::Answer);
+                }
+                recovery.keep(recovery.attempt().sleep(wait)).await;
+            }
+            Released::Settled => return Err(Error::internal("a recovery was settled by somebody else")),
+            Released::Parked => {
+                return Ok(Recovered::Answer(Answer::Uncertain { since: recovery.attempt().store_now() }));
+            }
+            Released::Fenced(_) => return Ok(Recovered::ClaimAgain),
+        }
+    }
+}
+
+async fn park_because<T>(recovery: Recovery, note: String) -> Result<Answer<T>> {
+    let now = recovery.attempt().store_now();
+    match recovery.park(&note).await? {
+        Parked::Parked { since } => Ok(Answer::Uncertain { since }),
+        Parked::AlreadyParked | Parked::Settled | Parked::Fenced(_) => Ok(Answer::Uncertain { since: now }),
+    }
+}
+
+async fn park_answer<T>(recovery: Recovery) -> Result<Answer<T>> {
+    park_because(recovery, "a second recovery became due in one call".to_owned()).await
+}
+
+async fn park_quietly(recovery: Recovery, note: &str) {
+    if let Err(error) = recovery.park(note).await {
+        tracing::warn!(%error, "an operation could not be parked; its lease lapses");
+    }
+}
+
+/// Runs the handler under the hold and settles by what it returned.
+async fn execute<T, F, Fut>(hold: Hold, handler: F) -> Result<Answer<T>>
+where
+    T: Serialize,
+    F: FnOnce(Attempt) -> Fut,
+    Fut: Future<Output = std::result::Result<T, Failure>>,
+{
+    let attempt = hold.attempt().clone();
+    let returned = hold.keep(caught(async move { handler(attempt).await })).await;
+    match returned {
+        Ok(Ok(value)) => {
+            let outcome = encode(&value);
+            Ok(match why_unrecorded(hold.complete(outcome).await) {
+                None => Answer::Executed(value),
+                Some(why) => Answer::Unrecorded { result: Ok(value), why },
+            })
+        }
+        Ok(Err(failure)) => settle_failure(hold, failure).await,
+        Err(panic) => {
+            if let Err(error) = hold.park("the handler panicked").await {
+                tracing::warn!(%error, "an operation could not be parked; its lease lapses");
+            }
+            resume_unwind(panic)
+        }
+    }
+}
+
+async fn settle_failure<T>(hold: Hold, failure: Failure) -> Result<Answer<T>> {
+    match failure.kind {
+        FailureKind::Permanent(ref outcome) => {
+            let outcome = outcome.clone();
+            let settled = hold.complete(outcome.clone()).await;
+            Ok(failed_answer(settled, &outcome, failure, false))
+        }
+        // In mode Recover an earlier attempt may have had the effect; that this one had none proves nothing (G-19).
+        FailureKind::NoEffect { forget } if hold.attempt().mode() == crate::record::Mode::Execute => {
+            Ok(match hold.release(forget).await {
+                Ok(Released::Released { .. } | Released::AlreadyReleased) => {
+                    Answer::Released { cause: failure }
+                }
+                Ok(Released::Fenced(view)) => unrecorded(failure, Unrecorded::Fenced(view)),
+                Ok(Released::Settled | Released::Parked | Released::TooEarly { .. }) => {
+                    unrecorded(failure, Unrecorded::Fenced(View::Uncertain))
+                }
+                Err(error) => unrecorded(failure, Unrecorded::Store(error)),
+            })
+        }
+        FailureKind::NoEffect { .. } | FailureKind::Unknown => {
+            Ok(match hold.park(&failure.to_string()).await {
+                Ok(Parked::Parked { .. } | Parked::AlreadyParked) => Answer::Parked { cause: failure },
+                Ok(Parked::Settled) => unrecorded(failure, Unrecorded::OutcomeConflict),
+                Ok(Parked::Fenced(view)) => unrecorded(failure, Unrecorded::Fenced(view)),
+                Err(error) => unrecorded(failure, Unrecorded::Store(error)),
+            })
+        }
+    }
+}
+
+const fn unrecorded<T>(failure: Failure, why: Unrecorded) -> Answer<T> {
+    Answer::Unrecorded { result: Err(failure), why }
+}
+
+fn why_unrecorded(settled: Result<Completed>) -> Option<Unrecorded> {
+    match settled {
+        Ok(Completed::Completed { .. } | Completed::AlreadyCompleted) => None,
+        Ok(Completed::OutcomeConflict) => Some(Unrecorded::OutcomeConflict),
+        Ok(Completed::Fenced(view)) => {
+            tracing::warn!(%view, "a result came after its attempt was over");
+            Some(Unrecorded::Fenced(view))
+        }
+        Err(error) => Some(Unrecorded::Store(error)),
+    }
+}
+
+fn failed_answer<T>(
+    settled: Result<Completed>,
+    outcome: &Outcome,
+    failure: Failure,
+    replayed: bool,
+) -> Answer<T> {
+    match why_unrecorded(settled) {
+        None => {
+            let stored = StoredOutcome::of(outcome, outcome.digest(), None);
+            Answer::Failed { failure: Failed::of(&stored), replayed }
+        }
+        Some(why) => unrecorded(failure, why),
+    }
+}
+
+/// The body of a success is the JSON of its value. A value that JSON cannot hold is completed without body: the effect
+/// happened, and it must not run again for that (G-17, G-33).
+fn encode<T: Serialize>(value: &T) -> Outcome {
+    match serde_json::to_vec(value) {
+        Ok(body) => Outcome::success().body(body),
+        Err(error) => {
+            tracing::warn!(%error, "a result cannot be written as JSON; it is stored without body");
+            Outcome::success()
+        }
+    }
+}
+
+fn not_run_answer<T: DeserializeOwned>(not_run: NotRun) -> Result<Answer<T>> {
+    Ok(match not_run {
+        NotRun::Replay(replay) => return replay_answer(*replay),
+        NotRun::InProgress { retry_after_ms, attempt_number } => Answer::InProgress {
+            retry_after: std::time::Duration::from_millis(retry_after_ms),
+            attempt_number,
+        },
+        NotRun::Conflict => Answer::Conflict,
+        NotRun::Expired(expired) => Answer::Expired(*expired),
+        NotRun::Uncertain { since } => Answer::Uncertain { since },
+        NotRun::Nothing => return Err(Error::internal("a claim to run was answered as one to recover")),
+    })
+}
+
+fn replay_answer<T: DeserializeOwned>(replay: Replay) -> Result<Answer<T>> {
+    let Replay { outcome, completed_at, .. } = replay;
+    match (&outcome.kind, &outcome.content) {
+        (OutcomeKind::Failure, _) => Ok(Answer::Failed { failure: Failed::of(&outcome), replayed: true }),
+        (OutcomeKind::Success, Content::Kept { body: Some(body), .. }) => {
+            serde_json::from_slice(body).map(Answer::Replayed).map_err(|error| {
+                Error::with_source(
+                    crate::error::ErrorKind::Corrupt,
+                    "the operation was done, and its stored result does not decode as the type that is asked for",
+                    error,
+                )
+            })
+        }
+        (OutcomeKind::Success, _) => Ok(Answer::Omitted { outcome: Box::new(outcome), completed_at }),
+    }
+}
+
+/// The payload of a panic.
+type Panic = Box<dyn std::any::Any + Send>;
+
+/// Polls `work` and catches its panic. After one it is not polled again, so its broken state is never seen.
+async fn caught<F: Future>(work: F) -> std::result::Result<F::Output, Panic> {
+    let mut work = pin!(work);
+    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))) {
+        Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
+        Ok(Poll::Pending) => Poll::Pending,
+        Err(panic) => Poll::Ready(Err(panic)),
+    })
+    .await
+}

@@ -1,0 +1,356 @@
+//! A held attempt: its lease is kept alive while it works, and it ends in exactly one settling write (G-15, G-16).
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::Notify;
+
+use super::Inner;
+use super::policy::Policy;
+use crate::answer::{Checkpointed, Completed, Grant, Parked, Released, Renewed};
+use crate::attempt::{Fence, Label};
+use crate::error::Result;
+use crate::key::DownstreamKey;
+use crate::outcome::Outcome;
+use crate::record::{Attempt as PastAttempt, Checkpoint, Mode};
+use crate::request::{Complete, Park, Release, Renew, SaveCheckpoint};
+use crate::time::{Timestamp, whole_millis};
+
+/// What a handler knows about the attempt that it is. Clones are the same attempt.
+#[derive(Clone, Debug)]
+pub struct Attempt(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    ledger: Arc<Inner>,
+    policy: Arc<Policy>,
+    grant: Grant,
+    /// Monotonic microseconds until which the holder is alone.
+    deadline_us: AtomicU64,
+    /// Monotonic instant before the send of the claim that was answered.
+    sent: Duration,
+    /// Monotonic time after which the heartbeat lets go.
+    ceiling: Duration,
+    /// Whether the store said that this attempt is not the holder, or not alone, any more.
+    lost: AtomicBool,
+    lost_bell: Notify,
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+impl Attempt {
+    /// `first_sent` and `sent` are the monotonic instants before the first and the latest send of the claim (G-12).
+    pub(super) fn new(
+        ledger: Arc<Inner>,
+        policy: Arc<Policy>,
+        grant: Grant,
+        first_sent: Duration,
+        sent: Duration,
+    ) -> Self {
+        let by_lease = first_sent + policy.lease.duration();
+        let by_remaining = sent + Duration::from_millis(grant.remaining_ms);
+        let deadline_us = AtomicU64::new(micros(by_lease.min(by_remaining)));
+        let ceiling = first_sent + policy.ceiling;
+        Self(Arc::new(Shared {
+            ledger,
+            policy,
+            grant,
+            deadline_us,
+            sent,
+            ceiling,
+            lost: AtomicBool::new(false),
+            lost_bell: Notify::new(),
+        }))
+    }
+
+    /// The attempt's number, from 1.
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        self.0.grant.number
+    }
+
+    /// The fencing token, for systems that can refuse an older one (G-14).
+    #[must_use]
+    pub fn fence(&self) -> Fence {
+        self.0.grant.fence
+    }
+
+    /// `Execute`, or `Recover` when an earlier attempt may have run the effect.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        self.0.grant.mode
+    }
+
+    /// The idempotency key for the systems that the handler calls: the same on every attempt (G-20).
+    #[must_use]
+    pub fn downstream_key(&self) -> DownstreamKey {
+        self.0.grant.id.downstream_key()
+    }
+
+    /// What was registered with the operation (G-24).
+    #[must_use]
+    pub fn payload(&self) -> Option<&Bytes> {
+        self.0.grant.payload.as_ref()
+    }
+
+    /// What earlier attempts recorded, oldest first.
+    #[must_use]
+    pub fn checkpoints(&self) -> &[Checkpoint] {
+        &self.0.grant.checkpoints
+    }
+
+    /// The attempts before this one, oldest first.
+    #[must_use]
+    pub fn earlier(&self) -> &[PastAttempt] {
+        &self.0.grant.earlier
+    }
+
+    /// The grant as the store gave it.
+    #[must_use]
+    pub fn grant(&self) -> &Grant {
+        &self.0.grant
+    }
+
+    /// How much longer the holder may assume to be alone; zero when it may not any more.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        if self.0.lost.load(Ordering::Acquire) {
+            return Duration::ZERO;
+        }
+        self.deadline().saturating_sub(self.0.ledger.clock.elapsed())
+    }
+
+    /// Whether the holder may assume to be alone. Ask before every foreign step; a `false` means stop if you can.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        !self.remaining().is_zero()
+    }
+
+    /// Resolves when the holder may not assume to be alone any more.
+    pub async fn lost(&self) {
+        loop {
+            let bell = self.0.lost_bell.notified();
+            let mut bell = pin!(bell);
+            bell.as_mut().enable();
+            if !self.is_live() {
+                return;
+            }
+            let mut lapse = self.0.ledger.clock.sleep_until(self.deadline());
+            poll_fn(|cx| {
+                if bell.as_mut().poll(cx).is_ready() || lapse.as_mut().poll(cx).is_ready() {
+                    Poll::Ready(())
+                } else {
+                    Poll::Pending
+                }
+            })
+            .await;
+        }
+    }
+
+    /// Records a fact before the next foreign step, and renews the lease (G-21). Committed when this returns.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a bad name; those of the store. Repeating the same fact is answered `Duplicate`.
+    pub async fn checkpoint(&self, name: &str, value: impl Into<Bytes>) -> Result<Checkpointed> {
+        let request = SaveCheckpoint::new(self.0.grant.held(), Label::new(name)?, value, self.0.policy.lease);
+        let clock = &self.0.ledger.clock;
+        let mut turn = 0;
+        loop {
+            let sent = clock.elapsed();
+            match self.0.ledger.store.checkpoint(&request).await {
+                Ok(answer) => {
+                    match answer {
+                        Checkpointed::Recorded { remaining_ms }
+                        | Checkpointed::Duplicate { remaining_ms } => {
+                            self.extend(sent, remaining_ms);
+                        }
+                        Checkpointed::Parked | Checkpointed::Fenced(_) => self.lose(),
+                        Checkpointed::Differs | Checkpointed::Full | Checkpointed::Settled => {}
+                    }
+                    return Ok(answer);
+                }
+                Err(error) => match self.0.policy.backoff.pause(turn).filter(|_| error.is_transient()) {
+                    Some(pause) => clock.sleep_until(clock.elapsed() + pause).await,
+                    None => return Err(error),
+                },
+            }
+            turn += 1;
+        }
+    }
+
+    /// The deciding clock now, at the latest: its time at the grant, and all that passed since the claim was sent.
+    pub(super) fn store_now(&self) -> Timestamp {
+        let grant = &self.0.grant;
+        let granted_ms = grant.lease_until.as_millis().saturating_sub(grant.remaining_ms);
+        let passed = self.0.ledger.clock.elapsed().saturating_sub(self.0.sent);
+        Timestamp::from_millis(granted_ms).plus_millis(whole_millis(passed))
+    }
+
+    /// Sleeps on the ledger's clock.
+    pub(super) async fn sleep(&self, pause: Duration) {
+        let clock = &self.0.ledger.clock;
+        clock.sleep_until(clock.elapsed() + pause).await;
+    }
+
+    /// The policy that the attempt was claimed under.
+    pub(super) fn policy(&self) -> &Policy {
+        &self.0.policy
+    }
+
+    fn deadline(&self) -> Duration {
+        Duration::from_micros(self.0.deadline_us.load(Ordering::Acquire))
+    }
+
+    fn extend(&self, sent: Duration, remaining_ms: u64) {
+        let until = micros(sent + Duration::from_millis(remaining_ms));
+        self.0.deadline_us.fetch_max(until, Ordering::AcqRel);
+    }
+
+    fn lose(&self) {
+        self.0.lost.store(true, Ordering::Release);
+        self.0.lost_bell.notify_waiters();
+    }
+
+    /// Renews after a third of the lease, until the ceiling, or until the store says that the attempt is over.
+    async fn heartbeat(&self) {
+        let clock = &self.0.ledger.clock;
+        let lease = self.0.policy.lease;
+        let request = Renew::new(self.0.grant.held(), lease);
+        // After a failure the next try comes sooner, so that one lost message does not lose the lease.
+        let mut pause = lease.duration() / 3;
+        loop {
+            clock.sleep_until(clock.elapsed() + pause).await;
+            let sent = clock.elapsed();
+            if sent >= self.0.ceiling {
+                tracing::warn!(
+                    attempt = self.number(),
+                    "the heartbeat reached its ceiling and lets the lease lapse"
+                );
+                return;
+            }
+            match self.0.ledger.store.renew(&request).await {
+                Ok(Renewed::Renewed { remaining_ms }) => {
+                    self.extend(sent, remaining_ms);
+                    pause = lease.duration() / 3;
+                }
+                Ok(Renewed::Settled) => return,
+                Ok(Renewed::Parked | Renewed::Fenced(_)) => {
+                    self.lose();
+                    return;
+                }
+                Err(error) => {
+                    tracing::warn!(%error, attempt = self.number(), "a lease could not be renewed");
+                    pause = lease.duration() / 12;
+                }
+            }
+        }
+    }
+}
+
+/// A granted attempt that has started: the effect may have happened from here on.
+///
+/// Dropping it writes nothing (G-15): the lease lapses, and the next claim recovers or parks.
+#[derive(Debug)]
+#[must_use = "a hold ends in complete, release or park; dropped, its lease lapses"]
+pub struct Hold {
+    attempt: Attempt,
+}
+
+impl Hold {
+    pub(super) const fn new(attempt: Attempt) -> Self {
+        Self { attempt }
+    }
+
+    /// The attempt, for the handler.
+    #[must_use]
+    pub const fn attempt(&self) -> &Attempt {
+        &self.attempt
+    }
+
+    /// Runs `work` and renews the lease meanwhile, in the same task: dropping this drops both.
+    pub async fn keep<F: Future>(&self, work: F) -> F::Output {
+        let mut work = pin!(work);
+        let mut heartbeat = pin!(self.attempt.heartbeat());
+        let mut beating = true;
+        poll_fn(move |cx| {
+            if let Poll::Ready(output) = work.as_mut().poll(cx) {
+                return Poll::Ready(output);
+            }
+            if beating && heartbeat.as_mut().poll(cx).is_ready() {
+                beating = false;
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Stores the outcome. Repeated while the store is away, until the lease ends and the policy's repetitions are used
+    /// up; never turned into a release (G-16).
+    ///
+    /// # Errors
+    ///
+    /// Those of the store, when it did not confirm in time: the outcome may be stored.
+    pub async fn complete(self, outcome: Outcome) -> Result<Completed> {
+        let request = Complete::new(self.attempt.0.grant.held(), outcome, self.attempt.0.policy.retention);
+        self.settle(|| self.attempt.0.ledger.store.complete(&request)).await
+    }
+
+    /// Gives the operation back: nothing happened. In mode `Recover` the request needs a reason (G-19).
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub async fn release(self, forget: bool) -> Result<Released> {
+        let request = Release::new(self.attempt.0.grant.held());
+        let request = if forget { request.forget() } else { request };
+        self.settle(|| self.attempt.0.ledger.store.release(&request)).await
+    }
+
+    /// Makes the operation Uncertain.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub async fn park(self, note: &str) -> Result<Parked> {
+        let request = Park::new(self.attempt.0.grant.held()).note(note);
+        self.settle(|| self.attempt.0.ledger.store.park(&request)).await
+    }
+
+    pub(super) async fn release_because(&self, reason: crate::record::AbsenceReason) -> Result<Released> {
+        let request = Release::new(self.attempt.0.grant.held()).absence(reason);
+        self.settle(|| self.attempt.0.ledger.store.release(&request)).await
+    }
+
+    /// Repeats a settling write. Its repetitions are idempotent (G-16), so an ambiguous error is simply asked again.
+    async fn settle<A, F: Future<Output = Result<A>>>(&self, mut send: impl FnMut() -> F) -> Result<A> {
+        let clock = &self.attempt.0.ledger.clock;
+        let policy = &self.attempt.0.policy;
+        let mut turn = 0;
+        loop {
+            let error = match send().await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            let alive = clock.elapsed() < self.attempt.deadline();
+            let last = policy.backoff.repetitions.saturating_sub(1);
+            let pause = match policy.backoff.pause(turn) {
+                Some(pause) => Some(pause),
+                None if alive => policy.backoff.pause(last).or(Some(policy.backoff.cap)),
+                None => None,
+            };
+            match pause.filter(|_| error.is_transient()) {
+                Some(pause) => clock.sleep_until(clock.elapsed() + pause).await,
+                None => return Err(error),
+            }
+            turn += 1;
+        }
+    }
+}

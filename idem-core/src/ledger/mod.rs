@@ -1,0 +1,200 @@
+//! The surface for applications: one line around a handler, and everything that the contract asks of a caller.
+//!
+//! [`Ledger::run`] claims, runs, and stores the result; a second caller gets the stored result. [`Ledger::call`] adds a
+//! reconciler; [`Ledger::run_detached`] keeps going when its caller is dropped; [`Ledger::claim`] is the level below,
+//! for callers that settle themselves.
+
+mod answer;
+mod call;
+mod claiming;
+mod hold;
+mod policy;
+mod recovery;
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio_util::task::TaskTracker;
+
+use crate::answer::Registered;
+use crate::clock::{Clock, SystemClock};
+use crate::error::Result;
+use crate::fingerprint::Fingerprints;
+use crate::key::OperationId;
+use crate::request::Register;
+use crate::store::Store;
+
+pub use answer::{Answer, Failed, Failure, NotDone, Unrecorded};
+pub use call::{Call, Detached};
+pub use claiming::{Begin, Granted, NotRun};
+pub use hold::{Attempt, Hold};
+pub use policy::Policy;
+pub use recovery::{Recovery, Verdict};
+
+/// An operation ledger over a [`Store`]. Cheap to clone; clones share store, clock and background tasks.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use idem_core::{Fingerprint, MemoryStore, OperationId, ledger::Ledger};
+///
+/// let ledger = Ledger::new(MemoryStore::new());
+/// let op = OperationId::new("acme", "invoice.create/v1", "order-418-rev-2")?;
+/// let answer = ledger
+///     .run(&op, Fingerprint::bytes(b"order 418, 10 EUR"), |attempt| async move {
+///         // Call the outside world with attempt.downstream_key(), then return what callers get from now on.
+///         Ok(format!("invoice 1, attempt {}", attempt.number()))
+///     })
+///     .await?;
+/// assert_eq!(answer.into_result()?, "invoice 1, attempt 1");
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Ledger {
+    inner: Arc<Inner>,
+    policy: Arc<Policy>,
+}
+
+struct Inner {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    /// Detached runs and give-backs, so that a shutdown can wait for them.
+    tasks: TaskTracker,
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.store, f)
+    }
+}
+
+impl fmt::Debug for Ledger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ledger").field("store", &self.inner.store).field("policy", &self.policy).finish()
+    }
+}
+
+impl Ledger {
+    /// A ledger over `store` with the default [`Policy`], on the system's clock.
+    #[must_use]
+    pub fn new(store: impl Store + 'static) -> Self {
+        Self::shared(Arc::new(store), Arc::new(SystemClock))
+    }
+
+    /// A ledger over a shared store, on `clock`. Tests give both the same manual clock.
+    #[must_use]
+    pub fn shared(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
+        let inner = Inner { store, clock, tasks: TaskTracker::new() };
+        Self { inner: Arc::new(inner), policy: Arc::new(Policy::default()) }
+    }
+
+    /// The same ledger under another policy.
+    #[must_use]
+    pub fn with(&self, policy: Policy) -> Self {
+        Self { inner: Arc::clone(&self.inner), policy: Arc::new(policy) }
+    }
+
+    /// The policy.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// The store, for trusted code: `get`, `list`, `resolve`, `erase`, `sweep` (G-06).
+    #[must_use]
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.inner.store
+    }
+
+    /// Runs `handler` once for `id` and stores what it returns; answers every later call with that (G-30, G-32).
+    ///
+    /// The handler is polled inline: dropping this future drops it, nothing is written, and its lease lapses. Where a
+    /// dropped caller must not cut an effect in half, use [`run_detached`](Self::run_detached).
+    ///
+    /// A lapsed lease of an opaque effect is parked; under a [`Policy::keyed`] the handler is run again with the same
+    /// downstream key. With a reconciler, see [`call`](Self::call).
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable`: the store did not answer and nothing was run. `Indeterminate`: nothing was run here, and the claim
+    /// may hold its lease. `Corrupt`: the stored result does not decode as `T`.
+    ///
+    /// # Panics
+    ///
+    /// A panic of the handler is passed on after the operation was parked (G-31).
+    pub async fn run<T, F, Fut>(
+        &self,
+        id: &OperationId,
+        fingerprints: impl Into<Fingerprints>,
+        handler: F,
+    ) -> Result<Answer<T>>
+    where
+        T: Serialize + DeserializeOwned,
+        F: FnOnce(Attempt) -> Fut,
+        Fut: Future<Output = std::result::Result<T, Failure>>,
+    {
+        self.call(id, fingerprints).run(handler).await
+    }
+
+    /// The same in a task of its own: dropping the answer's future does not stop it.
+    pub fn run_detached<T, F, Fut>(
+        &self,
+        id: &OperationId,
+        fingerprints: impl Into<Fingerprints>,
+        handler: F,
+    ) -> Detached<T>
+    where
+        T: Serialize + DeserializeOwned + Send + 'static,
+        F: FnOnce(Attempt) -> Fut + Send + 'static,
+        Fut: Future<Output = std::result::Result<T, Failure>> + Send + 'static,
+    {
+        self.call(id, fingerprints).run_detached(handler)
+    }
+
+    /// A call to which a reconciler can be added before it is run.
+    pub fn call(&self, id: &OperationId, fingerprints: impl Into<Fingerprints>) -> Call {
+        Call::new(self.clone(), id.clone(), fingerprints.into())
+    }
+
+    /// Stores an intent, and optionally what a worker will need, without running anything (G-24).
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` when the payload is larger than the store keeps; those of the store.
+    pub async fn register(&self, request: &Register) -> Result<Registered> {
+        let mut turn = 0;
+        loop {
+            match self.inner.store.register(request).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => match self.policy.backoff.pause(turn).filter(|_| error.is_transient()) {
+                    Some(pause) => self.sleep(pause).await,
+                    None => return Err(error),
+                },
+            }
+            turn += 1;
+        }
+    }
+
+    /// Refuses new calls on this ledger and its clones, and waits until everything detached has ended, at most `patience`. Gives
+    /// whether all of it has; what has not keeps running, and its lease covers it.
+    pub async fn drain(&self, patience: Duration) -> bool {
+        self.inner.tasks.close();
+        let mut ended = std::pin::pin!(self.inner.tasks.wait());
+        let mut slept = self.inner.clock.sleep_until(self.inner.clock.elapsed() + patience);
+        std::future::poll_fn(|cx| {
+            if ended.as_mut().poll(cx).is_ready() {
+                std::task::Poll::Ready(true)
+            } else {
+                slept.as_mut().poll(cx).map(|()| false)
+            }
+        })
+        .await
+    }
+
+    async fn sleep(&self, pause: Duration) {
+        self.inner.clock.sleep_until(self.inner.clock.elapsed() + pause).await;
+    }
+}
