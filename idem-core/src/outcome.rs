@@ -245,6 +245,8 @@ pub enum Omission {
     Expired,
     /// It was erased by request (G-44).
     Erased,
+    /// A listing leaves it out: read the record itself to see it. Never stored.
+    Unread,
 }
 
 impl StoredOutcome {

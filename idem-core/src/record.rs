@@ -375,7 +375,7 @@ impl Record {
         let omission = self.outcome.as_ref().and_then(|outcome| outcome.omission());
         let content_at = match omission {
             Some(Omission::Expired | Omission::Erased) => self.completed_at,
-            Some(Omission::TooLarge) | None => self.response_until,
+            Some(Omission::TooLarge | Omission::Unread) | None => self.response_until,
         };
         match (content_at, purge_at) {
             (Some(content_at), Some(purge_at)) => Some(content_at.min(purge_at)),
@@ -383,9 +383,14 @@ impl Record {
         }
     }
 
-    /// The record without body, headers, payload and checkpoint values: what a listing shows.
+    /// The record without body, headers, payload and checkpoint values: what a listing shows. Its view stays what it
+    /// was: a fresh outcome is [`Unread`](Omission::Unread), not expired.
     #[must_use]
-    pub fn without_content(mut self) -> Self {
+    pub fn without_content(self) -> Self {
+        self.stripped(Omission::Unread)
+    }
+
+    fn stripped(mut self, why: Omission) -> Self {
         self.payload = None;
         for checkpoint in &mut self.checkpoints {
             checkpoint.value = Bytes::new();
@@ -393,7 +398,7 @@ impl Record {
         if let Some(outcome) = &mut self.outcome
             && outcome.omission().is_none()
         {
-            outcome.omit(Omission::Expired);
+            outcome.omit(why);
         }
         self
     }
@@ -404,7 +409,7 @@ impl Record {
     pub fn as_read(self, now: Timestamp) -> Option<Self> {
         match self.view(now, 0) {
             View::Absent => None,
-            View::Expired => Some(self.without_content()),
+            View::Expired => Some(self.stripped(Omission::Expired)),
             _ => Some(self),
         }
     }

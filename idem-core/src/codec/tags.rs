@@ -34,7 +34,7 @@ tagged! {
     Ending { Completed = 0, Released = 1, Parked = 2, Lapsed = 3, Resolved = 4 }
     ParkCause { Holder = 0, Lapse = 1, AttemptsExhausted = 2 }
     OutcomeKind { Success = 0, Failure = 1 }
-    Omission { TooLarge = 0, Expired = 1, Erased = 2 }
+    Omission { TooLarge = 0, Expired = 1, Erased = 2, Unread = 3 }
 }
 
 /// [`EffectClass`](crate::record::EffectClass): `Keyed` is followed by its milliseconds.

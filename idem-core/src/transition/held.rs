@@ -190,7 +190,7 @@ impl Transition for Release {
                     ));
                 }
                 Some(AbsenceReason::Quiesced { settle_ms }) => {
-                    let until = record.earlier_lease_until.plus_millis(settle_ms);
+                    let until = context.settled_at(record.earlier_lease_until, settle_ms);
                     if context.now < until {
                         return keep(Released::TooEarly { until });
                     }
@@ -198,7 +198,7 @@ impl Transition for Release {
                 Some(AbsenceReason::Deduplicated | AbsenceReason::FencedOff) => {}
             }
         }
-        let forgotten = self.forget && nothing_could_have_happened(record, current);
+        let forgotten = self.forget && nothing_could_have_happened(record, current, self.absence);
         let mut next = record.clone();
         next.state = State::Received;
         if forgotten {
@@ -212,15 +212,20 @@ impl Transition for Release {
     }
 }
 
-/// G-31: mode Execute, never registered, no checkpoints, every attempt so far released. Attempts that the bounded
-/// history no longer holds count as effects.
-fn nothing_could_have_happened(record: &Record, current: &Attempt) -> bool {
+/// G-31: mode Execute, never registered, no checkpoints, every attempt so far released because nothing had happened.
+/// Attempts that the bounded history no longer holds count as effects, and so does a release whose reason is that the
+/// downstream system deduplicates: a corrected request would be answered there with what the first one did.
+fn nothing_could_have_happened(record: &Record, current: &Attempt, absence: Option<AbsenceReason>) -> bool {
     let remembered = u32::try_from(record.earlier.len()).is_ok_and(|earlier| earlier + 1 == current.number);
+    let without_effect = |absence| absence != Some(AbsenceReason::Deduplicated);
     current.mode == Mode::Execute
         && !record.registered
         && record.checkpoints.is_empty()
         && remembered
-        && record.earlier.iter().all(|attempt| matches!(attempt.ended, Some((_, Ending::Released))))
+        && without_effect(absence)
+        && record.earlier.iter().all(|attempt| {
+            matches!(attempt.ended, Some((_, Ending::Released))) && without_effect(attempt.absence)
+        })
 }
 
 impl Transition for Park {

@@ -80,6 +80,12 @@ impl Context {
     pub fn view(&self, stored: Option<&Record>) -> View {
         stored.map_or(View::Absent, |record| record.view(self.now, self.guard_ms))
     }
+
+    /// From when on nothing of a holder whose lease ended at `lease_until` can still land (G-19, G-22). The guard
+    /// counts here as it does for a takeover: whoever decides that a lease is over may have the faster clock (G-60).
+    const fn settled_at(&self, lease_until: Timestamp, settle_ms: u64) -> Timestamp {
+        lease_until.plus_millis(self.guard_ms).plus_millis(settle_ms)
+    }
 }
 
 /// The largest backward step of a clock that a store allows for unless it is told otherwise: 5 minutes.

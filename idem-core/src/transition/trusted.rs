@@ -37,7 +37,7 @@ impl Transition for Resolve {
                 true
             }
             Verdict::DidNotHappen { settle_ms } => {
-                let until = record.last_lease_until().plus_millis(*settle_ms);
+                let until = context.settled_at(record.last_lease_until(), *settle_ms);
                 if context.now < until {
                     return keep(Resolved::TooEarly { until });
                 }
@@ -152,7 +152,7 @@ impl Transition for Sweep {
         let mut next = record.clone();
         let why = match outcome.omission() {
             Some(Omission::Erased) => Omission::Erased,
-            None | Some(Omission::TooLarge | Omission::Expired) => Omission::Expired,
+            None | Some(Omission::TooLarge | Omission::Expired | Omission::Unread) => Omission::Expired,
         };
         drop_content(&mut next, outcome.clone(), why);
         put(SweepStep::Erased, next, context)
