@@ -1,0 +1,62 @@
+//! What a backend author implements: how to open the store.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use idem_core::{Result, Store};
+
+use crate::capability::Declared;
+use crate::site::Site;
+
+/// How the suite reaches one backend.
+///
+/// ```no_run
+/// use std::sync::Arc;
+/// use idem_conformance::{Capability, Declared, Harness, Site};
+///
+/// #[derive(Debug)]
+/// struct MyHarness;
+///
+/// #[async_trait::async_trait]
+/// impl Harness for MyHarness {
+///     fn name(&self) -> &'static str {
+///         "mine"
+///     }
+///
+///     fn capabilities(&self) -> Declared {
+///         Declared::supports(&[Capability::Wait]).declines(&Capability::ALL, "not built yet")
+///     }
+///
+///     async fn open(&self, site: &Site) -> idem_core::Result<Arc<dyn idem_core::Store>> {
+///         Ok(Arc::new(idem_core::MemoryStore::new())) // yours, under `site.namespace()` or in `site.dir()`
+///     }
+/// }
+///
+/// idem_conformance::main!(MyHarness);
+/// ```
+#[async_trait]
+pub trait Harness: Send + Sync + fmt::Debug + 'static {
+    /// The backend's name, the first part of every scenario's name: lower-case letters, digits, `_` and `-`.
+    fn name(&self) -> &'static str;
+
+    /// What is supported, and what is declined for which reason. Asked once; must not depend on a server being there.
+    fn capabilities(&self) -> Declared;
+
+    /// A handle on the store of `site`; also a second one, also in another process, also after the first one was
+    /// closed. Creates what the store needs (a file, a table) if it is not there.
+    async fn open(&self, site: &Site) -> Result<Arc<dyn Store>>;
+
+    /// Whether the backend can be reached at all; asked in every process, so it has to be cheap.
+    ///
+    /// # Errors
+    ///
+    /// Why not, and what would help, in one line: then everything is skipped with this reason, or fails where
+    /// `IDEM_REQUIRE` names the backend.
+    async fn available(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Removes what [`open`](Self::open) made under the site's namespace; its folder is removed anyway.
+    async fn teardown(&self, _site: &Site) {}
+}

@@ -1,0 +1,45 @@
+#![allow(dead_code, reason = "parts of the environment wait for the families that use them")]
+#![doc = include_str!("../README.md")]
+
+mod capability;
+mod cases;
+mod clock;
+mod env;
+mod evidence;
+mod failure;
+mod harness;
+mod probe;
+mod program;
+mod registry;
+mod report;
+mod rules;
+mod runner;
+mod site;
+mod watched;
+
+pub use capability::{Capability, Declared, Support};
+pub use clock::SteppedClock;
+pub use evidence::{Evidence, Fact};
+pub use failure::Failure;
+pub use harness::Harness;
+pub use program::{Program, main};
+pub use registry::{Family, Scenario, scenario, scenarios};
+pub use rules::{Proof, RULES, Rule, rule};
+pub use runner::{Ended, run, run_within, scenario_seed};
+pub use site::Site;
+
+/// Makes the `main` of a test program that runs every scenario on these harnesses.
+///
+/// The target needs `harness = false` in `Cargo.toml`, because the program reads the arguments and prints the results
+/// itself.
+#[macro_export]
+macro_rules! main {
+    ($($harness:expr),+ $(,)?) => {
+        fn main() -> ::std::process::ExitCode {
+            $crate::main(
+                $crate::Program::new(env!("CARGO_PKG_NAME"), env!("CARGO_CRATE_NAME")),
+                ::std::vec![$(::std::sync::Arc::new($harness)),+],
+            )
+        }
+    };
+}
