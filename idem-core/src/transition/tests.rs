@@ -5,10 +5,12 @@
 //! of its row; what a cell's word means, answer and whole record, is written in [`expect`] from the contract.
 
 mod claims;
+mod edges;
 mod expect;
 mod fenced;
 mod fixture;
 mod held;
+mod invariants;
 mod settle;
 mod table;
 mod trusted;
