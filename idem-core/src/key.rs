@@ -190,7 +190,6 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 }
 
 /// Reads hexadecimal digits of either case into exactly `N` bytes.
-#[cfg(test)]
 #[must_use]
 pub(crate) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digits = text.as_bytes();

@@ -25,7 +25,7 @@ pub use answer::{Claimed, Grant};
 pub use attempt::{AttemptId, Fence, Label};
 pub use cas::{CasAdapter, CasStore};
 pub use error::{Error, ErrorKind, Result};
-pub use fingerprint::{Fingerprint, FingerprintKind, Fingerprints, Scheme};
+pub use fingerprint::{Fingerprint, FingerprintKey, FingerprintKind, Fingerprints, Scheme};
 pub use key::{DownstreamKey, OperationId, PART_BYTES_MAX};
 pub use ledger::Ledger;
 pub use memory::MemoryStore;

@@ -1,10 +1,16 @@
 //! The fingerprint of the immutable intent (G-04, G-05).
 
+mod json;
+mod keyed;
+mod text;
+
 use std::fmt;
 
 use sha2::{Digest, Sha256};
 
 use crate::error::{Error, Result};
+
+pub use keyed::FingerprintKey;
 
 /// How the bytes under a fingerprint's digest were made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -33,6 +39,9 @@ pub struct FingerprintKind {
 }
 
 /// A digest of what the caller wants, by which a reused key with another intent is found out (G-04).
+///
+/// Made from [JSON](Self::json), [JSON text](Self::json_text), [raw bytes](Self::bytes) or a digest of
+/// [your own](Self::custom), and [keyed](Self::keyed) where the intent can be guessed.
 ///
 /// ```
 /// use idem_core::Fingerprint;
@@ -89,11 +98,7 @@ impl Fingerprint {
 impl fmt::Debug for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let short = self.digest.get(..4).unwrap_or_default();
-        write!(f, "{:?}/{}", self.kind.scheme, self.kind.version)?;
-        if let Some(key_id) = self.kind.key_id {
-            write!(f, "/key {key_id}")?;
-        }
-        write!(f, ":{}…", crate::key::hex(short))
+        write!(f, "{}:{}…", self.kind, crate::key::hex(short))
     }
 }
 
