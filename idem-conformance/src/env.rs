@@ -2,15 +2,17 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use idem_core::answer::{Claimed, Completed, Grant, Replay};
+use idem_core::answer::{Claimed, Completed, Grant, Parked, Replay};
 use idem_core::clock::{Clock, SystemClock};
-use idem_core::request::Complete;
-use idem_core::{Claim, Fingerprint, Label, Lease, OperationId, Outcome, Retention, Store, Timestamp};
+use idem_core::request::{Complete, Intent, OnLapse, Park};
+use idem_core::{
+    Claim, Fingerprint, Label, Lease, OperationId, Outcome, Record, Retention, Store, Timestamp,
+};
 use tempfile::TempDir;
 
 use crate::clock::SteppedClock;
 use crate::evidence::{Evidence, Fact, Tally};
-use crate::failure::{Failure, Verdict, ensure_let};
+use crate::failure::{Failure, Verdict, ensure, ensure_let};
 use crate::harness::Harness;
 use crate::site::{Site, fresh_clock, fresh_namespace};
 use crate::watched::Watched;
@@ -185,4 +187,41 @@ pub(crate) async fn completed(env: &Env, store: &dyn Store, request: &Complete, 
 pub(crate) async fn replayed(env: &Env, store: &dyn Store, claim: &Claim, what: &str) -> Verdict<Replay> {
     let answer = store.claim(claim).await?;
     Ok(*ensure_let!(env, answer; Claimed::Replay(replay) => replay, "{what} must be replayed"))
+}
+
+/// Claims `key` and parks it, so that it is Uncertain; gives the grant of the holder.
+pub(crate) async fn parked(env: &Env, store: &dyn Store, key: &str) -> Verdict<Grant> {
+    let grant = granted(env, store, &claim(&id(key)), "the claim to park").await?;
+    let answer = store.park(&Park::new(grant.held())).await?;
+    ensure_let!(env, answer; Parked::Parked { .. }, "the operation must be parked");
+    Ok(grant)
+}
+
+/// What is stored under `id`; fails when nothing is.
+pub(crate) async fn record(store: &dyn Store, id: &OperationId) -> Verdict<Record> {
+    store.get(id).await?.ok_or_else(|| Failure::new(format!("the record of {id:?} is not there")))
+}
+
+/// Fails unless what is stored is still `before`.
+pub(crate) async fn unchanged(env: &Env, store: &dyn Store, before: &Record, what: &str) -> Verdict {
+    let after = record(store, &before.id).await?;
+    ensure!(env, after == *before, "{what} changed the record: from {before:?} to {after:?}");
+    Ok(())
+}
+
+/// A claim that takes over a lapsed lease.
+pub(crate) fn take(id: &OperationId) -> Claim {
+    claim(id).intent(Intent::Run(OnLapse::Take))
+}
+
+/// A claim that only recovers.
+pub(crate) fn recover(id: &OperationId) -> Claim {
+    claim(id).intent(Intent::Recover)
+}
+
+/// Moves the clock to the first instant at which `grant` can be taken over.
+pub(crate) fn lapse(env: &Env, store: &dyn Store, grant: &Grant) -> Verdict {
+    let takeable = grant.lease_until.plus_millis(store.capabilities().guard_ms);
+    env.clock()?.set_ms(env.now().max(takeable).as_millis());
+    Ok(())
 }

@@ -10,6 +10,7 @@ mod failure;
 mod harness;
 mod probe;
 mod program;
+mod race;
 mod registry;
 mod report;
 mod rules;
