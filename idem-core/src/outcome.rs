@@ -63,6 +63,14 @@ pub struct Outcome {
     body: Option<Bytes>,
     headers: Vec<Header>,
     cut: bool,
+    too_large: Option<TooLarge>,
+}
+
+/// What stands for a content that was never held as a whole.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct TooLarge {
+    content_bytes: u64,
+    content_digest: [u8; 32],
 }
 
 impl Outcome {
@@ -81,7 +89,7 @@ impl Outcome {
     }
 
     const fn empty(kind: OutcomeKind, class: Option<Label>, cut: bool) -> Self {
-        Self { kind, class, reference: None, body: None, headers: Vec::new(), cut }
+        Self { kind, class, reference: None, body: None, headers: Vec::new(), cut, too_large: None }
     }
 
     /// The same as a failure: what a handler returns as a permanent failure is one, whatever it was built from.
@@ -114,15 +122,43 @@ impl Outcome {
         self
     }
 
+    /// The same without body and headers, for a content that was too large to be held in memory: every store keeps
+    /// `content_bytes` and no content (G-33). `content_digest`, in the caller's own way over all of the content, stands
+    /// for it in [`digest`](Self::digest).
+    ///
+    /// ```
+    /// use idem_core::Outcome;
+    ///
+    /// let outcome = Outcome::success().too_large(1 << 40, [7; 32]);
+    /// assert!(outcome.is_larger_than(usize::MAX));
+    /// assert_ne!(outcome.digest(), Outcome::success().too_large(1 << 40, [8; 32]).digest());
+    /// ```
+    #[must_use]
+    pub fn too_large(mut self, content_bytes: u64, content_digest: [u8; 32]) -> Self {
+        self.body = None;
+        self.headers = Vec::new();
+        self.too_large = Some(TooLarge { content_bytes, content_digest });
+        self
+    }
+
     /// Success or failure.
     #[must_use]
     pub const fn kind(&self) -> OutcomeKind {
         self.kind
     }
 
+    /// Whether a store that keeps `body_bytes_max` bytes of body and headers completes without them (G-33).
+    #[must_use]
+    pub fn is_larger_than(&self, body_bytes_max: usize) -> bool {
+        self.too_large.is_some() || self.content_bytes() > body_bytes_max
+    }
+
     /// Bytes of body and headers together, which a store's limit is compared with (G-33).
     #[must_use]
     pub fn content_bytes(&self) -> usize {
+        if let Some(too_large) = self.too_large {
+            return usize::try_from(too_large.content_bytes).unwrap_or(usize::MAX);
+        }
         let headers: usize = self.headers.iter().map(|header| header.name.len() + header.value.len()).sum();
         self.body.as_ref().map_or(0, Bytes::len) + headers
     }
@@ -147,6 +183,12 @@ impl Outcome {
         part(self.class.as_ref().map(|class| class.as_str().as_bytes()));
         part(self.reference.as_deref().map(str::as_bytes));
         part(self.body.as_deref());
+        if let Some(TooLarge { content_bytes, content_digest }) = self.too_large {
+            hash.update([2]);
+            hash.update(content_bytes.to_be_bytes());
+            hash.update(content_digest);
+            return OutcomeDigest(hash.finalize().into());
+        }
         for header in &self.headers {
             part(Some(&header.name));
             part(Some(&header.value));
@@ -163,6 +205,7 @@ impl fmt::Debug for Outcome {
             .field("reference", &self.reference)
             .field("body_bytes", &self.body.as_ref().map(Bytes::len))
             .field("headers", &self.headers.len())
+            .field("content_bytes", &self.content_bytes())
             .finish_non_exhaustive()
     }
 }
@@ -253,7 +296,7 @@ impl StoredOutcome {
     /// What a record keeps of `outcome`: all of it, or without content for the reason `omit`.
     #[must_use]
     pub fn of(outcome: &Outcome, digest: OutcomeDigest, omit: Option<Omission>) -> Self {
-        let content = match omit {
+        let content = match omit.or(outcome.too_large.map(|_| Omission::TooLarge)) {
             None => Content::Kept { body: outcome.body.clone(), headers: outcome.headers.clone() },
             Some(why) => Content::Omitted { content_bytes: outcome.content_bytes() as u64, why },
         };
@@ -350,6 +393,9 @@ mod tests {
             Outcome::success().header("a", "b").header("c", "d"),
             Outcome::success().header("c", "d").header("a", "b"),
             Outcome::success().body("a").header("b", "c"),
+            Outcome::success().too_large(1, [1; 32]),
+            Outcome::success().too_large(2, [1; 32]),
+            Outcome::success().too_large(1, [2; 32]),
         ];
         let digests: std::collections::HashSet<_> = outcomes.iter().map(Outcome::digest).collect();
         assert_eq!(digests.len(), outcomes.len());
@@ -363,6 +409,17 @@ mod tests {
         assert!(stored.cut);
         assert_eq!(stored.class.unwrap().as_str().len(), Label::BYTES_MAX);
         assert_eq!(stored.reference.unwrap().len(), REFERENCE_BYTES_MAX);
+    }
+
+    #[test]
+    fn a_content_that_was_never_held_is_kept_as_its_length() {
+        let outcome = Outcome::failure("exit-3").body("gone").header("a", "b").too_large(1 << 40, [1; 32]);
+        assert!(outcome.is_larger_than(usize::MAX));
+        let stored = StoredOutcome::of(&outcome, outcome.digest(), None);
+        assert_eq!(stored.content, Content::Omitted { content_bytes: 1 << 40, why: Omission::TooLarge });
+        assert_eq!(stored.digest, Some(outcome.digest()));
+        assert!(!Outcome::success().body("ab").is_larger_than(2));
+        assert!(Outcome::success().body("ab").is_larger_than(1));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::attempt::{Fence, Label};
 use crate::error::Result;
 use crate::key::DownstreamKey;
 use crate::outcome::Outcome;
-use crate::record::{Attempt as PastAttempt, Checkpoint, Mode};
+use crate::record::{AbsenceReason, Attempt as PastAttempt, Checkpoint, Mode};
 use crate::request::{Complete, Park, Release, Renew, SaveCheckpoint};
 use crate::time::{Timestamp, whole_millis};
 
@@ -303,11 +303,12 @@ impl Hold {
         self.settle(|| self.attempt.0.ledger.store.complete(&request)).await
     }
 
-    /// Gives the operation back: nothing happened. In mode `Recover` the request needs a reason (G-19).
+    /// Gives the operation back: nothing happened. In mode `Recover` that is no reason: see
+    /// [`release_because`](Self::release_because) (G-19).
     ///
     /// # Errors
     ///
-    /// Those of the store.
+    /// `InvalidInput` in mode `Recover`; those of the store.
     pub async fn release(self, forget: bool) -> Result<Released> {
         let request = Release::new(self.attempt.0.grant.held());
         let request = if forget { request.forget() } else { request };
@@ -324,7 +325,13 @@ impl Hold {
         self.settle(|| self.attempt.0.ledger.store.park(&request)).await
     }
 
-    pub(super) async fn release_because(&self, reason: crate::record::AbsenceReason) -> Result<Released> {
+    /// Gives the operation back in mode `Recover`, too: whatever earlier attempts did, it may run again for `reason`
+    /// (G-19). A resumed effect that ended without result is `Deduplicated`.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store. `TooEarly` is an answer: keep the hold and ask again then.
+    pub async fn release_because(&self, reason: AbsenceReason) -> Result<Released> {
         let request = Release::new(self.attempt.0.grant.held()).absence(reason);
         self.settle(|| self.attempt.0.ledger.store.release(&request)).await
     }

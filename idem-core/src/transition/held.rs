@@ -111,7 +111,7 @@ pub(super) fn set_completed(
     retention: Retention,
     context: &Context,
 ) -> bool {
-    let too_large = outcome.content_bytes() > context.limits.body_bytes_max;
+    let too_large = outcome.is_larger_than(context.limits.body_bytes_max);
     let omit = if retention.response_ttl() == Ttl::Millis(0) {
         Some(Omission::Expired)
     } else {
