@@ -1,5 +1,7 @@
 //! The ledger on the injected clock, as an application uses it.
 
+#![allow(clippy::unwrap_used, reason = "a test that fails says where")]
+
 use std::sync::Arc;
 use std::time::Duration;
 
