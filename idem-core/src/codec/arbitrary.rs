@@ -33,6 +33,7 @@ fn bytes() -> impl Strategy<Value = Bytes> {
     prop_oneof![
         vec(any::<u8>(), 0..40).prop_map(Bytes::from),
         vec(any::<u8>(), 126..131).prop_map(Bytes::from),
+        Just(Bytes::new()),
         Just(Bytes::from_static(b"null")),
         Just((0..=u8::MAX).collect()),
     ]
@@ -140,7 +141,14 @@ fn content() -> BoxedStrategy<Content> {
 fn outcome() -> BoxedStrategy<Box<StoredOutcome>> {
     let kind = prop_oneof![Just(OutcomeKind::Success), Just(OutcomeKind::Failure)];
     let digest = of(any::<[u8; 32]>().prop_map(OutcomeDigest::from_bytes));
-    (kind, of(label()), of(text().prop_map(Box::from)), any::<bool>(), digest, content())
+    (
+        kind,
+        of(label()),
+        of(prop_oneof![text(), Just(String::new())].prop_map(Box::from)),
+        any::<bool>(),
+        digest,
+        content(),
+    )
         .prop_map(|(kind, class, reference, cut, digest, content)| {
             Box::new(StoredOutcome { kind, class, reference, cut, digest, content })
         })
