@@ -63,9 +63,9 @@ macro_rules! ensure_eq {
 
 /// Fails the scenario unless the value matches the pattern; gives what the arm says.
 macro_rules! ensure_let {
-    ($env:expr, $actual:expr; $pattern:pat => $value:expr, $($message:tt)+) => {
+    ($env:expr, $actual:expr; $pattern:pat $(if $guard:expr)? => $value:expr, $($message:tt)+) => {
         match $actual {
-            $pattern => {
+            $pattern $(if $guard)? => {
                 $env.saw($crate::evidence::Fact::Checks, 1);
                 $value
             }

@@ -86,6 +86,13 @@ impl Site {
         site
     }
 
+    /// The same site for a handle whose session is in `zone`.
+    pub(crate) fn in_zone(&self, zone: &str) -> Self {
+        let mut site = self.clone();
+        site.locator.zone = Some(zone.to_owned());
+        site
+    }
+
     /// What another process needs to open this site as it is now.
     pub(crate) fn locator(&self) -> Locator {
         let mut locator = self.locator.clone();

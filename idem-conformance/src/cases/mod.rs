@@ -1,12 +1,24 @@
 //! The scenarios, one file a family. They act through [`Store`](idem_core::Store) alone.
 
+mod clock;
 mod fingerprint;
 mod identity;
+mod input;
 mod lease;
 mod recovery;
+mod replay;
+mod retention;
 
 use crate::registry::Scenario;
 
 /// The files; the registry sorts by family and id.
-pub(crate) const ALL: &[&[Scenario]] =
-    &[identity::SCENARIOS, fingerprint::SCENARIOS, lease::SCENARIOS, recovery::SCENARIOS];
+pub(crate) const ALL: &[&[Scenario]] = &[
+    identity::SCENARIOS,
+    fingerprint::SCENARIOS,
+    lease::SCENARIOS,
+    recovery::SCENARIOS,
+    replay::SCENARIOS,
+    retention::SCENARIOS,
+    clock::SCENARIOS,
+    input::SCENARIOS,
+];
