@@ -76,7 +76,7 @@ pub const RULES: &[Rule] = &[
     elsewhere("G-72", "SQLite write transactions", "a rule of one store, proved by its own tests"),
     elsewhere("G-80", "outbox", "pending: needs the outbox"),
     elsewhere("G-81", "outbox order", "pending: needs the outbox"),
-    elsewhere("G-90", "metrics", "made by the ledger, proved with the ledger"),
+    suite("G-90", "counts of a store"),
     elsewhere("G-91", "spans and logs", "made by the ledger, proved with the ledger"),
     elsewhere("G-100", "attempt ids are secret", "made by the core, proved there"),
     suite("G-101", "hostile keys"),

@@ -1,13 +1,16 @@
 //! The scenarios, one file a family. They act through [`Store`](idem_core::Store) alone.
 
 mod clock;
+mod concurrency;
 mod fingerprint;
 mod identity;
 mod input;
 mod lease;
+mod load;
 mod recovery;
 mod replay;
 mod retention;
+mod waiting;
 
 use crate::registry::Scenario;
 
@@ -15,10 +18,13 @@ use crate::registry::Scenario;
 pub(crate) const ALL: &[&[Scenario]] = &[
     identity::SCENARIOS,
     fingerprint::SCENARIOS,
+    concurrency::SCENARIOS,
+    waiting::SCENARIOS,
     lease::SCENARIOS,
     recovery::SCENARIOS,
     replay::SCENARIOS,
     retention::SCENARIOS,
     clock::SCENARIOS,
     input::SCENARIOS,
+    load::SCENARIOS,
 ];
