@@ -1,0 +1,231 @@
+//! Group commit: one thread owns the writing, and a lone caller does without it.
+//!
+//! All writes of a store go through one connection. Callers queue their requests; the thread takes what is there, runs
+//! it in one transaction, and answers after COMMIT (G-72). A caller that finds nobody else commits on its own thread,
+//! which saves two switches; it never waits there for another process's lock.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
+
+use idem_core::batch::{Queue, Unanswered};
+use idem_core::request::Release;
+use idem_core::transition::Transition;
+use idem_core::wake::Bells;
+use idem_core::{Claimed, Error, Mode, Result};
+use tokio::sync::oneshot;
+
+use crate::group::{Answer, Apply, Group, Rules, Work};
+use crate::session::Session;
+
+pub(crate) type Job = idem_core::batch::Job<Box<dyn Work>, Result<Answer>>;
+
+/// A commit that takes longer than this is left to the thread: at 2 ms the switches do not matter, and a runtime's
+/// worker should not be held up.
+const SLOW_COMMIT: Duration = Duration::from_millis(2);
+
+/// What callers and the thread share.
+pub(crate) struct Shared {
+    queue: Queue<Box<dyn Work>, Result<Answer>>,
+    session: Mutex<Session>,
+    gate: Gate,
+    pub(crate) rules: Rules,
+    pub(crate) bells: Bells,
+    group_max: usize,
+    busy_timeout: Duration,
+}
+
+/// Decides who may enter the session directly.
+#[derive(Default)]
+struct Gate {
+    /// Callers that queued and have not taken their answer. While there are any, nobody overtakes them.
+    queued: AtomicUsize,
+    /// Whether the thread has more than a lone caller's work: several callers at once, a slow disk, or a write-ahead
+    /// log that it has to write back.
+    crowded: AtomicBool,
+}
+
+/// Counts one queued caller, also when its future is dropped.
+struct Queued<'g>(&'g Gate);
+
+impl<'g> Queued<'g> {
+    fn count(gate: &'g Gate) -> Self {
+        gate.queued.fetch_add(1, Ordering::SeqCst);
+        Self(gate)
+    }
+}
+
+impl Drop for Queued<'_> {
+    fn drop(&mut self) {
+        self.0.queued.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(session: Session, rules: Rules, config: &crate::SqliteConfig) -> Self {
+        Self {
+            queue: Queue::new(config.queue_capacity),
+            session: Mutex::new(session),
+            gate: Gate::default(),
+            rules,
+            bells: Bells::default(),
+            group_max: config.group_max,
+            busy_timeout: config.busy_timeout,
+        }
+    }
+
+    /// Applies a request and answers it once it is committed.
+    pub(crate) async fn apply<T>(self: &Arc<Self>, request: &T) -> Result<T::Answer>
+    where
+        T: Transition + Clone + 'static,
+        T::Answer: 'static,
+    {
+        match self.enter(|group| group.apply(request)) {
+            Some(answer) => answer,
+            None => self.ask(Box::new(Apply(request.clone()))).await,
+        }
+    }
+
+    /// Runs `work` on this thread, as a group of its own, if nobody else is at it. `None`: it was not run.
+    fn enter<R>(&self, work: impl FnOnce(&mut Group<'_>) -> Result<R>) -> Option<Result<R>> {
+        if self.gate.crowded.load(Ordering::SeqCst) || self.gate.queued.load(Ordering::SeqCst) > 0 {
+            return None;
+        }
+        let session = match self.session.try_lock() {
+            Ok(session) => session,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                self.gate.crowded.store(true, Ordering::SeqCst);
+                return None;
+            }
+        };
+        let started = self.rules.clock.elapsed();
+        let answer = session.alone(&self.rules, &self.bells, work);
+        let slow = self.rules.clock.elapsed().saturating_sub(started) > SLOW_COMMIT;
+        if answer.is_none() || slow || session.wants_checkpoint() {
+            self.gate.crowded.store(true, Ordering::SeqCst);
+        }
+        answer
+    }
+
+    /// Queues `work` for the thread and waits for its answer, which is of type `A`.
+    pub(crate) async fn ask<A: 'static>(self: &Arc<Self>, work: Box<dyn Work>) -> Result<A> {
+        let _queued = Queued::count(&self.gate);
+        let receiver = self.queue.push(work).await.map_err(unanswered)?;
+        let mut delivery = Delivery { receiver, shared: self };
+        let answer = (&mut delivery.receiver).await.map_err(|_| unanswered(Unanswered::Lost))??;
+        match answer.downcast::<A>() {
+            Ok(answer) => Ok(*answer),
+            Err(_) => Err(Error::internal("an answer of another type came back from the writer")),
+        }
+    }
+
+    pub(crate) fn close(&self) {
+        self.queue.close();
+    }
+
+    fn session(&self) -> MutexGuard<'_, Session> {
+        // A panic inside left no open transaction: its guard rolled back.
+        self.session.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn unanswered(unanswered: Unanswered) -> Error {
+    match unanswered {
+        Unanswered::Closed => Error::unavailable("the store is closed: nothing was applied; open it again"),
+        _ => Error::indeterminate(
+            "the writer ended without an answer: repeat the request with the same attempt, or read the record",
+        ),
+    }
+}
+
+/// An answer on its way. If nobody takes a grant any more, it is released in the background (G-53).
+struct Delivery<'s> {
+    receiver: oneshot::Receiver<Result<Answer>>,
+    shared: &'s Arc<Shared>,
+}
+
+impl Drop for Delivery<'_> {
+    fn drop(&mut self) {
+        self.receiver.close();
+        let Ok(Ok(answer)) = self.receiver.try_recv() else { return };
+        let Some(release) = release_of(answer) else { return };
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let shared = Arc::clone(self.shared);
+            runtime.spawn(async move {
+                let released = shared.ask::<idem_core::answer::Released>(Box::new(Apply(release))).await;
+                if let Err(error) = released {
+                    tracing::warn!(%error, "a grant that nobody took could not be released: its lease will lapse");
+                }
+            });
+        }
+    }
+}
+
+/// The release of a grant that nobody took. One for recovery is left to lapse: its release would need a reason, and
+/// whoever recovers next finds the same. A repeated grant may have another holder.
+fn release_of(answer: Answer) -> Option<Release> {
+    match *answer.downcast::<Claimed>().ok()? {
+        Claimed::Granted(grant) if grant.mode == Mode::Execute && !grant.again => {
+            Some(Release::new(grant.held()))
+        }
+        _ => None,
+    }
+}
+
+/// The thread: until the queue is closed and empty.
+pub(crate) fn serve(shared: &Shared) {
+    let mut jobs: Vec<Job> = Vec::new();
+    while shared.queue.drain_blocking(shared.group_max, &mut jobs) {
+        let mut session = shared.session();
+        let started = shared.rules.clock.elapsed();
+        let served = serve_group(shared, &mut session, &mut jobs);
+        let slow = shared.rules.clock.elapsed().saturating_sub(started) > SLOW_COMMIT;
+        session.checkpoint_if_due();
+        shared.gate.crowded.store(served > 1 || slow, Ordering::SeqCst);
+    }
+}
+
+/// Runs the jobs and whatever arrives until the write lock is there; gives how many there were.
+fn serve_group(shared: &Shared, session: &mut Session, jobs: &mut Vec<Job>) -> usize {
+    let mut served = 0;
+    let mut untaken = Vec::new();
+    let run = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        while !jobs.is_empty() {
+            served += jobs.len();
+            session.group(shared, jobs, &mut untaken);
+        }
+    }));
+    if run.is_err() {
+        // The jobs of the group are dropped unanswered, which their callers see as indeterminate.
+        tracing::error!("a request panicked in the writer thread; its group was rolled back");
+        jobs.clear();
+    }
+    release(shared, session, untaken);
+    served
+}
+
+/// Gives back what was granted to callers that went away (G-53), best effort.
+fn release(shared: &Shared, session: &mut Session, untaken: Vec<Answer>) {
+    for release in untaken.into_iter().filter_map(release_of) {
+        match session.alone(&shared.rules, &shared.bells, |group| group.apply(&release)) {
+            Some(Ok(_)) => {}
+            Some(Err(error)) => {
+                tracing::warn!(%error, "a grant that nobody took could not be released: its lease will lapse");
+            }
+            None => tracing::warn!("a grant that nobody took could not be released: its lease will lapse"),
+        }
+    }
+}
+
+impl Shared {
+    /// More jobs that have arrived, up to the limit of a group.
+    pub(crate) fn more(&self, jobs: &mut Vec<Job>) {
+        self.queue.try_drain(self.group_max, jobs);
+    }
+
+    /// How long the thread waits for another process's write lock.
+    pub(crate) const fn busy_timeout(&self) -> Duration {
+        self.busy_timeout
+    }
+}
