@@ -1,0 +1,116 @@
+//! How the program ends, and what each of its exit codes means.
+
+use std::process::ExitCode;
+
+use idem_core::{Error, ErrorKind};
+
+/// How the program ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// With this code.
+    Code(u8),
+    /// By this signal, as the command did.
+    Signal(i32),
+}
+
+pub(crate) const USAGE: u8 = 64;
+pub(crate) const CONFLICT: u8 = 65;
+pub(crate) const UNAVAILABLE: u8 = 69;
+pub(crate) const INTERNAL: u8 = 70;
+pub(crate) const OUTPUT_LOST: u8 = 74;
+pub(crate) const IN_PROGRESS: u8 = 75;
+pub(crate) const UNCERTAIN: u8 = 76;
+pub(crate) const GONE: u8 = 77;
+pub(crate) const CONFIGURATION: u8 = 78;
+pub(crate) const CANNOT_EXECUTE: u8 = 126;
+pub(crate) const NOT_FOUND: u8 = 127;
+/// Of the commands other than `run`: what was asked for is not there, or not as it would have to be.
+pub(crate) const NO: u8 = 1;
+
+/// `idem help exit-codes`.
+pub(crate) const TABLE: &str = "\
+Exit status of `idem run`
+
+  exit       meaning                                              did the command run now?
+  its own    executed or replayed                                 yes / no
+  64         usage, bad key                                       no
+  65         conflict: the key was used for another intent        no
+  69         store unavailable before the claim                   certainly no
+  70         internal error, corrupt record                       no
+  74         the output could not be written to where idem's      yes / no
+             output goes (disk full); the result is stored
+  75         in progress                                          no
+  76         uncertain: parked, killed by a signal, timed out,    perhaps
+             lease lost, or the store failed after it began
+  77         expired, erased, or its output was not kept          no
+  78         configuration, unsupported                           no
+  126        the command cannot be executed                       no: released, nothing stored
+  127        the command was not found                            no: released, nothing stored
+
+A command that died of a signal that idem passed on to it is uncertain (76 from then on), and idem dies of the same
+signal. A command may exit with one of these numbers itself: `-E N` makes all of idem's own answers N, and
+`--report FILE` tells them apart in JSON.
+
+Exit status of the other commands
+
+  0          done
+  1          there is no such operation, or it is not in the state that the command is for
+  64, 69, 70, 78   as above
+  75         too early, or the record changed since it was read: try again
+";
+
+impl Exit {
+    /// What the shell makes of it: 128 + n for a signal.
+    pub(crate) fn status(self) -> u8 {
+        match self {
+            Self::Code(code) => code,
+            Self::Signal(signal) => u8::try_from(signal).unwrap_or(127).saturating_add(128),
+        }
+    }
+
+    /// Ends the program so. Returns only where it does not die of the signal.
+    pub(crate) fn end(self) -> ExitCode {
+        if let Self::Signal(signal) = self {
+            // The same end as the command's, so that a shell loop or a supervisor sees the signal. Where raising it is
+            // refused, the status that shells use for it is next best.
+            let _ = signal_hook::low_level::emulate_default_handler(signal);
+        }
+        ExitCode::from(self.status())
+    }
+}
+
+/// The exit code for an error before the command was run (G-50).
+pub(crate) fn of_error(error: &Error) -> u8 {
+    match error.kind() {
+        ErrorKind::InvalidInput => USAGE,
+        ErrorKind::Configuration | ErrorKind::Unsupported => CONFIGURATION,
+        ErrorKind::Unavailable | ErrorKind::Indeterminate => UNAVAILABLE,
+        _ => INTERNAL,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_error_has_its_exit_code() {
+        let cases = [
+            (Error::invalid_input(""), 64),
+            (Error::unavailable(""), 69),
+            (Error::indeterminate(""), 69),
+            (Error::internal(""), 70),
+            (Error::corrupt(""), 70),
+            (Error::configuration(""), 78),
+            (Error::unsupported(""), 78),
+        ];
+        for (error, code) in cases {
+            assert_eq!(of_error(&error), code, "{error:?}");
+        }
+    }
+
+    #[test]
+    fn a_signal_is_128_and_its_number_in_a_shell() {
+        assert_eq!((Exit::Signal(15).status(), Exit::Code(3).status()), (143, 3));
+    }
+}

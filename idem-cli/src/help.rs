@@ -1,0 +1,45 @@
+//! Help, completions and the man page.
+
+use clap::CommandFactory;
+
+use crate::args::Cli;
+use crate::exit::{self, Exit, TABLE};
+use crate::say;
+
+/// The topic that is not a command.
+const EXIT_CODES: &str = "exit-codes";
+
+/// `idem help [TOPIC]`.
+pub(crate) fn help(topic: Option<&str>) -> Exit {
+    let mut command = Cli::command();
+    // Builds the usage lines of the subcommands, which say `idem run` and not `run`.
+    command.build();
+    let text = match topic {
+        Some(EXIT_CODES) => TABLE.to_owned(),
+        None => command.render_long_help().to_string(),
+        Some(topic) => match command.find_subcommand_mut(topic) {
+            Some(found) => found.render_long_help().to_string(),
+            None => {
+                say::line(&format!("there is no help about `{topic}`: see `idem help`"));
+                return Exit::Code(exit::USAGE);
+            }
+        },
+    };
+    say::print(&text)
+}
+
+/// `idem completions SHELL`.
+pub(crate) fn completions(shell: clap_complete::Shell) -> Exit {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "idem", &mut script);
+    say::print(&String::from_utf8_lossy(&script))
+}
+
+/// `idem man`: the page, and the exit codes under it.
+pub(crate) fn man() -> Exit {
+    let command = Cli::command().after_long_help(TABLE);
+    let mut page = Vec::new();
+    // Writing to memory does not fail.
+    let _ = clap_mangen::Man::new(command).render(&mut page);
+    say::print(&String::from_utf8_lossy(&page))
+}

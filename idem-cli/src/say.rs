@@ -1,0 +1,95 @@
+//! What idem itself says: one line on stderr, and what it prints on stdout.
+
+use std::error::Error as _;
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+
+use idem_core::{Error, OperationId};
+
+use crate::exit::{self, Exit};
+
+/// Prints `idem: …` as one line on stderr. That stderr is closed is nothing that could be told anybody.
+pub(crate) fn line(text: &str) {
+    let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let _ = writeln!(io::stderr().lock(), "idem: {text}");
+}
+
+/// An error and its causes, and what to do about it, as one line.
+pub(crate) fn error(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(source) = cause {
+        let source_text = source.to_string();
+        if !text.contains(&source_text) {
+            let _ = write!(text, ": {source_text}");
+        }
+        cause = source.source();
+    }
+    // `InvalidInput` says in its sentence what to correct.
+    if error.kind() == idem_core::ErrorKind::InvalidInput {
+        return text;
+    }
+    format!("{text} ({})", error.kind().advice())
+}
+
+/// The options that name `id`, as one would type them in a shell.
+pub(crate) fn options(id: &OperationId) -> String {
+    let mut text = String::new();
+    if id.tenant() != crate::args::DEFAULT_TENANT {
+        let _ = write!(text, "--tenant {} ", quoted(id.tenant()));
+    }
+    let _ = write!(text, "--operation {} --key {}", quoted(id.operation()), quoted(id.key()));
+    text
+}
+
+/// A word as one would type it in a shell.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// Prints on stdout. A reader that has gone away wants no more; any other failure is reported, and the exit says so.
+pub(crate) fn print(text: &str) -> Exit {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Ok(()) => Exit::Code(0),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Code(0),
+        Err(error) => {
+            line(&format!("the output could not be written: {error}"));
+            Exit::Code(exit::OUTPUT_LOST)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        assert_eq!(quoted("evt-42"), "evt-42");
+        assert_eq!(quoted("a b"), "'a b'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        let id = OperationId::new("default", "cli/sh", "$x").unwrap();
+        assert_eq!(options(&id), "--operation cli/sh --key '$x'");
+        let id = OperationId::new("acme", "cli/sh", "k").unwrap();
+        assert_eq!(options(&id), "--tenant acme --operation cli/sh --key k");
+    }
+
+    #[test]
+    fn an_error_says_what_to_do() {
+        let cause = Error::with_source(
+            idem_core::ErrorKind::Unavailable,
+            "the database is locked",
+            io::Error::other("busy"),
+        );
+        assert_eq!(
+            error(&cause),
+            "the database is locked: busy (retry; the request was certainly not applied)"
+        );
+        assert_eq!(error(&Error::invalid_input("the key is empty")), "the key is empty");
+    }
+}
