@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use idem_core::answer::{Claimed, Completed, Grant, Parked, Replay};
+use idem_core::answer::{Claimed, Completed, Grant, Parked, Replay, Swept};
 use idem_core::clock::{Clock, SystemClock};
 use idem_core::request::{Complete, Intent, OnLapse, Park};
 use idem_core::{
@@ -23,7 +23,7 @@ pub(crate) struct Env {
     harness: Arc<dyn Harness>,
     site: Site,
     clock: Option<SteppedClock>,
-    rng: Mutex<fastrand::Rng>,
+    seed: u64,
     tally: Arc<Tally>,
     /// Every site of the scenario, with the folder that lives as long.
     sites: Mutex<Vec<(Site, TempDir)>>,
@@ -38,10 +38,15 @@ impl Env {
             harness,
             site: site.clone(),
             clock,
-            rng: Mutex::new(fastrand::Rng::with_seed(seed)),
+            seed,
             tally: Arc::new(Tally::default()),
             sites: Mutex::new(vec![(site, dir)]),
         })
+    }
+
+    /// The seed of this run of the scenario.
+    pub(crate) const fn seed(&self) -> u64 {
+        self.seed
     }
 
     /// Counts evidence.
@@ -224,4 +229,19 @@ pub(crate) fn lapse(env: &Env, store: &dyn Store, grant: &Grant) -> Verdict {
     let takeable = grant.lease_until.plus_millis(store.capabilities().guard_ms);
     env.clock()?.set_ms(env.now().max(takeable).as_millis());
     Ok(())
+}
+
+/// Sweeps until nothing more is said to be there; gives the sums.
+pub(crate) async fn sweep_all(env: &Env, store: &dyn Store) -> Verdict<Swept> {
+    let mut sum = Swept::default();
+    for _ in 0..1_000 {
+        let swept = store.sweep(100).await?;
+        sum.erased += swept.erased;
+        sum.purged += swept.purged;
+        if !swept.more {
+            return Ok(sum);
+        }
+    }
+    ensure!(env, false, "a thousand sweeps and still more to do: {sum:?}");
+    Ok(sum)
 }

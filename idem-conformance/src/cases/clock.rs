@@ -8,7 +8,7 @@ use idem_core::{Grant, Lease, Outcome, Retention, Store, Timestamp, Ttl, View};
 use crate::capability::Capability;
 use crate::env::{
     Env, claim, complete, complete_with, completed, granted, id, lapse, lease_ms, record, recover, replayed,
-    take, unchanged,
+    sweep_all, take, unchanged,
 };
 use crate::evidence::Fact;
 use crate::failure::{Verdict, ensure, ensure_eq, ensure_let};
@@ -163,7 +163,7 @@ async fn a_backward_jump_is_harmless(env: &Env) -> Verdict {
     ensure!(env, next.fence > grant.fence, "fence {} follows {} after the jump", next.fence, grant.fence);
     completed(env, &*store, &complete(&next, "late"), "the operation after the jump").await?;
     let before = record(&*store, &id("k")).await?;
-    store.sweep(100).await?;
+    sweep_all(env, &*store).await?;
     unchanged(env, &*store, &before, "a sweep after the jump").await
 }
 

@@ -7,7 +7,7 @@ use idem_core::request::Query;
 use idem_core::{Retention, Ttl, View};
 
 use crate::capability::Capability;
-use crate::env::{Env, claim, complete, completed, granted, id, replayed};
+use crate::env::{Env, claim, complete, completed, granted, id, replayed, sweep_all};
 use crate::evidence::Fact;
 use crate::failure::{Verdict, ensure, ensure_eq};
 use crate::race::together;
@@ -105,11 +105,7 @@ async fn a_soak_leaves_nothing(env: &Env) -> Verdict {
             "records on all pages, and different ones"
         );
         env.clock()?.advance_ms(1_000 + store.capabilities().step_ms + RECORDS);
-        for _ in 0..RECORDS {
-            if !store.sweep(50).await?.more {
-                break;
-            }
-        }
+        sweep_all(env, &*store).await?;
         let left = store.list(&Query::all()).await?.records.len();
         ensure_eq!(env, left, 0, "records that are left after wave {wave}");
     }

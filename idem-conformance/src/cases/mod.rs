@@ -7,6 +7,7 @@ mod identity;
 mod input;
 mod lease;
 mod load;
+mod model;
 mod recovery;
 mod replay;
 mod retention;
@@ -27,4 +28,5 @@ pub(crate) const ALL: &[&[Scenario]] = &[
     clock::SCENARIOS,
     input::SCENARIOS,
     load::SCENARIOS,
+    model::SCENARIOS,
 ];

@@ -10,7 +10,7 @@ use idem_core::{
 use crate::capability::Capability;
 use crate::env::{
     Env, claim, complete, complete_with, completed, granted, id, intent, label, lease_ms, other_intent,
-    record, replayed, unchanged,
+    record, replayed, sweep_all, unchanged,
 };
 use crate::evidence::Fact;
 use crate::failure::{Verdict, ensure, ensure_eq, ensure_let};
@@ -405,7 +405,7 @@ async fn an_expired_body_is_explicit(env: &Env) -> Verdict {
         let outcome = record(&*store, &id("k")).await?.outcome;
         let omission = outcome.as_ref().and_then(|outcome| outcome.omission());
         ensure_eq!(env, omission, Some(Omission::Expired), "what is read after the deadline");
-        store.sweep(100).await?;
+        sweep_all(env, &*store).await?;
     }
     Ok(())
 }

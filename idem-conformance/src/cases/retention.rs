@@ -9,7 +9,7 @@ use idem_core::{Grant, Omission, Outcome, OutcomeKind, Retention, Store, Ttl, Vi
 use crate::capability::Capability;
 use crate::env::{
     Env, claim, complete_with, completed, granted, id, intent, label, lapse, lease_ms, other_intent, parked,
-    record, replayed, unchanged,
+    record, replayed, sweep_all, unchanged,
 };
 use crate::evidence::Fact;
 use crate::failure::{Verdict, ensure, ensure_eq, ensure_let};
@@ -153,21 +153,6 @@ async fn finish(env: &Env, store: &dyn Store, key: &str, retention: Retention) -
     request.retention = retention;
     completed(env, store, &request, key).await?;
     Ok(grant)
-}
-
-/// Sweeps until nothing more is said to be there; gives the sums.
-async fn sweep_all(env: &Env, store: &dyn Store) -> Verdict<Swept> {
-    let mut sum = Swept::default();
-    for _ in 0..1_000 {
-        let swept = store.sweep(100).await?;
-        sum.erased += swept.erased;
-        sum.purged += swept.purged;
-        if !swept.more {
-            return Ok(sum);
-        }
-    }
-    ensure!(env, false, "a thousand sweeps and still more to do: {sum:?}");
-    Ok(sum)
 }
 
 async fn nothing_is_purged_early(env: &Env) -> Verdict {
