@@ -93,7 +93,8 @@ impl Outcome {
     }
 
     /// The same as a failure: what a handler returns as a permanent failure is one, whatever it was built from.
-    pub(crate) const fn into_failure(mut self) -> Self {
+    #[must_use]
+    pub const fn into_failure(mut self) -> Self {
         self.kind = OutcomeKind::Failure;
         self
     }

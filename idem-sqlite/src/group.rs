@@ -1,15 +1,17 @@
 //! What runs inside the write transaction: one group of requests, each of them read, decide, write (G-10).
 
 use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use idem_core::clock::Clock;
 use idem_core::store::Limits;
 use idem_core::transition::{Context, Sweep, SweepStep, Transition, Write};
-use idem_core::{ErrorKind, OperationId, Record, Result, Timestamp};
+use idem_core::{ErrorKind, OperationId, Result, Timestamp};
 use rusqlite::Transaction;
 
-use crate::statements;
+use crate::statements::{self, Found};
 
 /// What the transitions of a store decide by, beside record and request.
 #[derive(Debug, Clone)]
@@ -34,11 +36,52 @@ pub(crate) struct Group<'t> {
     transaction: &'t Transaction<'t>,
     rules: &'t Rules,
     changed: Vec<OperationId>,
+    closure_runs: Option<&'t AtomicBool>,
+    abandoned: bool,
 }
 
 impl<'t> Group<'t> {
     pub(crate) const fn new(transaction: &'t Transaction<'t>, rules: &'t Rules) -> Self {
-        Self { transaction, rules, changed: Vec::new() }
+        Self { transaction, rules, changed: Vec::new(), closure_runs: None, abandoned: false }
+    }
+
+    /// The same on a connection whose authorizer looks at `closure_runs`.
+    pub(crate) const fn guarding(mut self, closure_runs: &'t AtomicBool) -> Self {
+        self.closure_runs = Some(closure_runs);
+        self
+    }
+
+    /// Forbids the COMMIT: something could not be taken back.
+    pub(crate) const fn abandon(&mut self) {
+        self.abandoned = true;
+    }
+
+    /// Whether there is nothing left to commit, or nothing may be.
+    pub(crate) fn is_over(&self) -> bool {
+        self.abandoned || self.transaction.is_autocommit()
+    }
+
+    /// Runs somebody's closure on the transaction, which it can neither end nor leave. A panic is caught.
+    pub(crate) fn closure<R>(&self, run: impl FnOnce(&Transaction<'_>) -> R) -> std::thread::Result<R> {
+        let set = |runs| {
+            if let Some(closure_runs) = self.closure_runs {
+                closure_runs.store(runs, Ordering::Relaxed);
+            }
+        };
+        set(true);
+        let ended = catch_unwind(AssertUnwindSafe(|| run(self.transaction)));
+        set(false);
+        ended
+    }
+
+    pub(crate) const fn transaction(&self) -> &'t Transaction<'t> {
+        self.transaction
+    }
+
+    /// What the next transition decides by. The clock is read under the write lock, so that a later grant never
+    /// computes its lease from an earlier instant (G-13).
+    pub(crate) fn context(&self) -> Context {
+        self.rules.context()
     }
 
     /// Whose waiters to wake after COMMIT.
@@ -46,41 +89,33 @@ impl<'t> Group<'t> {
         self.changed
     }
 
-    /// Applies one request.
+    /// Applies one request: reads, decides, writes.
     pub(crate) fn apply<T: Transition>(&mut self, request: &T) -> Result<T::Answer> {
-        self.step(request).map(|(answer, _)| answer)
+        let found = statements::find(self.transaction, request.id())?;
+        let step = request.apply(found.as_ref().map(|found| &found.record), &self.context())?;
+        self.write(found, step.write)?;
+        Ok(step.answer)
     }
 
-    /// Applies one request; gives the record that was written, if one was.
-    pub(crate) fn step<T: Transition>(&mut self, request: &T) -> Result<(T::Answer, Option<Box<Record>>)> {
-        let found = statements::find(self.transaction, request.id())?;
-        // The clock is read under the write lock, so that a later grant never computes its lease from an earlier
-        // instant (G-13).
-        let context = self.rules.context();
-        let step = request.apply(found.as_ref().map(|found| &found.record), &context)?;
-        let state_before = found.as_ref().map(|found| found.record.state);
-        let written = match (step.write, found) {
+    /// Writes what was decided about `found`.
+    pub(crate) fn write(&mut self, found: Option<Found>, write: Write) -> Result<()> {
+        let changed = match (write, found) {
             (Write::Put(record), Some(found)) => {
-                statements::update(self.transaction, found.row, &record, self.rules.step_ms)?;
-                Some(record)
+                statements::update(self.transaction, &found, &record, self.rules.step_ms)?;
+                (found.record.state != record.state).then_some(record.id)
             }
             (Write::Put(record), None) => {
                 statements::insert(self.transaction, &record, self.rules.step_ms)?;
-                Some(record)
+                None
             }
             (Write::Remove, Some(found)) => {
                 statements::remove(self.transaction, found.row)?;
-                self.changed.push(found.record.id);
-                None
+                Some(found.record.id)
             }
             _ => None,
         };
-        if let Some(record) = &written
-            && state_before.is_some_and(|before| before != record.state)
-        {
-            self.changed.push(record.id.clone());
-        }
-        Ok((step.answer, written))
+        self.changed.extend(changed);
+        Ok(())
     }
 }
 

@@ -60,7 +60,7 @@ pub(crate) fn open_writer(config: &SqliteConfig) -> Result<(Connection, Instance
     config.check()?;
     let path = place::checked(config)?;
     create_private(&path)?;
-    let connection = open(&path, config)?;
+    let connection = open(config)?;
     use_write_ahead_log(&connection, config.busy_timeout)?;
     migrate(&connection)?;
     let instance = instance(&connection)?;
@@ -71,14 +71,15 @@ pub(crate) fn open_writer(config: &SqliteConfig) -> Result<(Connection, Instance
 
 /// Opens the file for reading, after [`open_writer`].
 pub(crate) fn open_reader(config: &SqliteConfig) -> Result<Connection> {
-    let connection = open(&place::absolute(config)?, config)?;
+    let connection = open(config)?;
     connection.execute_batch("PRAGMA query_only = ON").map_err(work)?;
     Ok(connection)
 }
 
-fn open(path: &Path, config: &SqliteConfig) -> Result<Connection> {
+/// Opens a file that is there, with the settings that every connection has.
+pub(crate) fn open(config: &SqliteConfig) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags).map_err(work)?;
+    let connection = Connection::open_with_flags(place::absolute(config)?, flags).map_err(work)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     connection.busy_timeout(config.busy_timeout).map_err(work)?;
     let synchronous = config.synchronous.pragma();

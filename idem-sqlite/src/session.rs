@@ -1,15 +1,17 @@
 //! The connection that writes: one transaction at a time.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::Duration;
 
 use idem_core::wake::Bells;
 use idem_core::{Error, Result};
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::error::{During, classify, is_busy, is_constraint, work};
 use crate::group::{Answer, Group, Rules};
+use crate::ran::{Ran, fail};
 use crate::schema::{CHECKPOINT_PAGES, Patience};
 use crate::writer::{Job, Shared};
 
@@ -25,13 +27,61 @@ pub(crate) struct Session {
     /// The log is written back when it has so many pages.
     checkpoint_at: i32,
     suspicious_groups: u32,
+    /// While it is set, statements that would break the group are refused.
+    closure_runs: Arc<AtomicBool>,
+    /// The next COMMITs fail with this code, after it was rolled back.
+    #[cfg(test)]
+    pub(crate) commit_fails: Option<i32>,
 }
 
+/// What a closure in a group may do: everything with its own tables, nothing with the transaction, the connection or
+/// other files. Asked when a statement is prepared.
+fn judge(action: AuthAction<'_>) -> Authorization {
+    let allowed = match action {
+        AuthAction::Transaction { .. } | AuthAction::Attach { .. } | AuthAction::Detach { .. } => false,
+        AuthAction::Savepoint { savepoint_name, .. } => !savepoint_name.eq_ignore_ascii_case(SAVEPOINT),
+        // Reading a setting is harmless; changing one outlives the closure, but for these.
+        AuthAction::Pragma { pragma_name, pragma_value } => {
+            pragma_value.is_none() || PRAGMAS.iter().any(|name| pragma_name.eq_ignore_ascii_case(name))
+        }
+        _ => true,
+    };
+    if allowed { Authorization::Allow } else { Authorization::Deny }
+}
+
+/// The savepoint around a closure.
+pub(crate) const SAVEPOINT: &str = "idem_closure";
+
+/// Pragmas whose argument names something to look at, or that end with the transaction.
+const PRAGMAS: &[&str] = &[
+    "table_info",
+    "table_xinfo",
+    "table_list",
+    "index_info",
+    "index_xinfo",
+    "index_list",
+    "foreign_key_list",
+    "foreign_key_check",
+    "defer_foreign_keys",
+    "user_version",
+    "application_id",
+];
+
 /// A COMMIT that failed.
-struct NotCommitted {
-    error: Error,
-    /// A constraint of the application's own tables was checked at COMMIT and failed; all was rolled back.
-    constraint: bool,
+enum NotCommitted {
+    /// Nobody's answer holds (G-72).
+    Failed(Error),
+    /// A constraint that is checked at COMMIT failed, and all was rolled back.
+    Constraint(rusqlite::Error),
+}
+
+impl From<NotCommitted> for Error {
+    fn from(failed: NotCommitted) -> Self {
+        match failed {
+            NotCommitted::Failed(error) => error,
+            NotCommitted::Constraint(error) => work(error),
+        }
+    }
 }
 
 impl Session {
@@ -45,7 +95,27 @@ impl Session {
                 Ok(())
             }))
             .map_err(work)?;
-        Ok(Self { connection, log_pages, checkpoint_at: CHECKPOINT_PAGES, suspicious_groups: 0 })
+        let closure_runs = Arc::new(AtomicBool::new(false));
+        let runs = Arc::clone(&closure_runs);
+        connection
+            .authorizer(Some(move |context: AuthContext<'_>| {
+                if runs.load(Ordering::Relaxed) { judge(context.action) } else { Authorization::Allow }
+            }))
+            .map_err(work)?;
+        Ok(Self {
+            connection,
+            log_pages,
+            checkpoint_at: CHECKPOINT_PAGES,
+            suspicious_groups: 0,
+            closure_runs,
+            #[cfg(test)]
+            commit_fails: None,
+        })
+    }
+
+    #[cfg(test)]
+    pub(crate) const fn connection(&mut self) -> &mut Connection {
+        &mut self.connection
     }
 
     /// Begins a write transaction (G-72); busy is not waited for.
@@ -71,14 +141,21 @@ impl Session {
     /// Commits.
     fn commit(&self, transaction: Transaction<'_>) -> Result<(), NotCommitted> {
         let Err(error) = self.try_commit(&transaction) else { return Ok(()) };
-        // Still open means certainly not committed; the guard then rolls back.
-        let constraint = is_constraint(&error) && !transaction.is_autocommit();
-        let rolled_back = transaction.rollback();
-        let during = if constraint && rolled_back.is_ok() { During::Work } else { During::Commit };
-        Err(NotCommitted { error: classify(error, during), constraint: during == During::Work })
+        // Still open means certainly not committed.
+        let open = !transaction.is_autocommit();
+        let rolled_back = transaction.rollback().is_ok();
+        Err(if open && rolled_back && is_constraint(&error) {
+            NotCommitted::Constraint(error)
+        } else {
+            NotCommitted::Failed(classify(error, During::Commit))
+        })
     }
 
     fn try_commit(&self, transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+        #[cfg(test)]
+        if let Some(code) = self.commit_fails {
+            return Err(rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None));
+        }
         transaction.execute_batch("COMMIT")
     }
 
@@ -94,12 +171,12 @@ impl Session {
             Err(error) if is_busy(&error) => return None,
             Err(error) => return Some(Err(work(error))),
         };
-        let mut group = Group::new(&transaction, rules);
+        let mut group = Group::new(&transaction, rules).guarding(&self.closure_runs);
         let answer = run(&mut group);
         let changed = group.changed();
         if answer.is_ok() {
             if let Err(failed) = self.commit(transaction) {
-                return Some(Err(failed.error));
+                return Some(Err(failed.into()));
             }
             changed.iter().for_each(|id| bells.ring(id));
         }
@@ -116,7 +193,7 @@ impl Session {
             Err(error) => return fail(jobs, &work(error)),
         };
         shared.more(jobs);
-        let mut group = Group::new(&transaction, &shared.rules);
+        let mut group = Group::new(&transaction, &shared.rules).guarding(&self.closure_runs);
         let mut ran = Ran::default();
         let mut waiting = std::mem::take(jobs).into_iter();
         for mut job in waiting.by_ref() {
@@ -129,8 +206,10 @@ impl Session {
             }
             let answer = job.request_mut().run(&mut group);
             ran.push(job, answer);
-            if transaction.is_autocommit() {
-                // A statement ended the whole transaction.
+            if group.is_over() {
+                // A statement ended the whole transaction, or it has to end.
+                drop(group);
+                drop(transaction);
                 ran.rolled_back_by_last(jobs);
                 jobs.extend(waiting);
                 return;
@@ -143,11 +222,11 @@ impl Session {
                 changed.iter().for_each(|id| shared.bells.ring(id));
                 ran.answer(untaken);
             }
-            Err(NotCommitted { constraint: true, error }) if ran.closures > 0 => {
+            Err(NotCommitted::Constraint(error)) if ran.closures > 0 => {
                 self.suspicious_groups = SUSPICIOUS_GROUPS;
-                ran.rolled_back_by_closure(&error, jobs);
+                ran.rolled_back_by_closure(error, jobs);
             }
-            Err(NotCommitted { error, .. }) => ran.fail(&error),
+            Err(failed) => ran.fail(&failed.into()),
         }
     }
 
@@ -176,88 +255,6 @@ impl Session {
             Err(error) => {
                 self.checkpoint_at = pages.saturating_add(CHECKPOINT_PAGES / 4);
                 tracing::warn!(%error, "the write-ahead log could not be written back");
-            }
-        }
-    }
-}
-
-/// Answers all jobs with one error.
-fn fail(jobs: &mut Vec<Job>, error: &Error) {
-    for job in jobs.drain(..) {
-        job.answer(Err(error.clone()));
-    }
-}
-
-/// The jobs that were run in a transaction, with the answers that they get after COMMIT.
-#[derive(Default)]
-struct Ran {
-    jobs: Vec<(Job, Result<Answer>)>,
-    closures: usize,
-}
-
-impl Ran {
-    fn push(&mut self, job: Job, answer: Result<Answer>) {
-        if !job.request().repeatable() {
-            self.closures += 1;
-        }
-        self.jobs.push((job, answer));
-    }
-
-    /// After COMMIT.
-    fn answer(self, untaken: &mut Vec<Answer>) {
-        for (job, answer) in self.jobs {
-            if let Some(Ok(answer)) = job.answer(answer) {
-                untaken.push(answer);
-            }
-        }
-    }
-
-    /// After a COMMIT that failed: nobody's answer holds (G-72).
-    fn fail(self, error: &Error) {
-        for (job, _) in self.jobs {
-            job.answer(Err(error.clone()));
-        }
-    }
-
-    /// The last job's statement rolled all back. If that was a closure, the requests of others run again; otherwise
-    /// the store has a problem that is not theirs either, and they are told so.
-    fn rolled_back_by_last(mut self, again: &mut Vec<Job>) {
-        let Some((culprit, answer)) = self.jobs.pop() else { return };
-        let closure = !culprit.request().repeatable();
-        let error = match &answer {
-            Err(error) if !closure => Error::with_source(
-                idem_core::ErrorKind::Unavailable,
-                "the group's transaction was rolled back, because a statement of another request failed: nothing was \
-                 applied; retry",
-                error.clone(),
-            ),
-            _ => Error::indeterminate(
-                "the group's transaction was ended by a statement of another closure: repeat it with the same attempt",
-            ),
-        };
-        culprit.answer(answer);
-        for (job, _) in self.jobs {
-            if closure && job.request().repeatable() {
-                again.push(job);
-            } else {
-                job.answer(Err(error.clone()));
-            }
-        }
-    }
-
-    /// A constraint that is checked at COMMIT failed, and all was rolled back. Only closures write to tables with such
-    /// constraints, so everybody else runs again.
-    fn rolled_back_by_closure(self, error: &Error, again: &mut Vec<Job>) {
-        let shared_blame = Error::unavailable(
-            "a deferred constraint failed at COMMIT, in this closure or in another of the same group: all were rolled \
-             back; retry, and they will be committed one by one",
-        );
-        let blame = if self.closures == 1 { error.clone() } else { shared_blame };
-        for (job, _) in self.jobs {
-            if job.request().repeatable() {
-                again.push(job);
-            } else {
-                job.answer(Err(blame.clone()));
             }
         }
     }

@@ -128,16 +128,16 @@ pub(crate) fn insert(connection: &Connection, record: &Record, step_ms: u64) -> 
 }
 
 const UPDATE: &str = "UPDATE idem_operations SET state = ?2, version = ?3, lease_until = ?4, since = ?5, \
-    response_until = ?6, identity_until = ?7, sweep_at = ?8, record = ?9 WHERE id = ?1";
+    response_until = ?6, identity_until = ?7, sweep_at = ?8, record = ?9 WHERE id = ?1 AND version = ?10";
 
-/// Stores a record in place of the one in `row`, which was read in the same write transaction.
-pub(crate) fn update(connection: &Connection, row: i64, record: &Record, step_ms: u64) -> Result<()> {
+/// Stores a record in place of `found`, which was read in the same write transaction.
+pub(crate) fn update(connection: &Connection, found: &Found, record: &Record, step_ms: u64) -> Result<()> {
     let columns = Columns::of(record, step_ms)?;
     let bytes = codec::encode(record);
     let mut statement = connection.prepare_cached(UPDATE).map_err(work)?;
     let changed = statement
         .execute(params![
-            row,
+            found.row,
             columns.state,
             columns.version,
             columns.lease_until,
@@ -146,6 +146,7 @@ pub(crate) fn update(connection: &Connection, row: i64, record: &Record, step_ms
             columns.identity_until,
             columns.sweep_at,
             bytes,
+            number(found.record.version)?,
         ])
         .map_err(work)?;
     one(changed)

@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 use crate::config::SqliteConfig;
 use crate::group::{Look, Rules, SweepBatch, SweptBatch};
 use crate::readers::Readers;
-use crate::schema;
+use crate::schema::{self, Instance};
 use crate::session::Session;
 use crate::statements;
 use crate::writer::{self, Shared};
@@ -48,6 +48,7 @@ struct Inner {
     readers: Readers,
     config: SqliteConfig,
     capabilities: Capabilities,
+    instance: Instance,
     /// Resolves when the writer thread has ended.
     ended: std::sync::Mutex<Option<oneshot::Receiver<()>>>,
 }
@@ -99,14 +100,14 @@ impl SqliteStore {
     }
 
     fn open_blocking(config: SqliteConfig, ended: oneshot::Receiver<()>) -> Result<Self> {
-        let (connection, _instance) = schema::open_writer(&config)?;
+        let (connection, instance) = schema::open_writer(&config)?;
         let readers = Readers::open(&config)?;
         let rules =
             Rules { clock: Arc::clone(&config.clock), limits: config.limits, step_ms: config.step_ms };
         let shared = Arc::new(Shared::new(Session::new(connection)?, rules, &config));
         let capabilities = config.capabilities();
         let ended = std::sync::Mutex::new(Some(ended));
-        Ok(Self(Arc::new(Inner { shared, readers, config, capabilities, ended })))
+        Ok(Self(Arc::new(Inner { shared, readers, config, capabilities, instance, ended })))
     }
 
     /// Answers what is queued, refuses what comes later, and resolves once the writer thread has ended. Dropping the
@@ -126,16 +127,39 @@ impl SqliteStore {
         self.0.config.path()
     }
 
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.0.shared
+    }
+
+    pub(crate) fn instance(&self) -> &Instance {
+        &self.0.instance
+    }
+
+    /// A connection of your own to the same file, with the store's settings: for [`claim_in`](Self::claim_in) and
+    /// [`complete_in`](Self::complete_in), and for your own tables. It waits up to the busy timeout for the write lock.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn connect(&self) -> Result<Connection> {
+        schema::open(&self.0.config)
+    }
+
     /// From a snapshot where that decides it, otherwise by the writer.
     async fn answer<T>(&self, request: &T) -> Result<T::Answer>
     where
         T: Transition + Clone + 'static,
         T::Answer: 'static,
     {
-        match self.0.readers.answer(request, &self.0.shared.rules) {
+        match self.answer_now(request) {
             Some(answer) => answer,
             None => self.0.shared.apply(request).await,
         }
+    }
+
+    /// From a snapshot, where that decides it.
+    pub(crate) fn answer_now<T: Transition>(&self, request: &T) -> Option<Result<T::Answer>> {
+        self.0.readers.answer(request, &self.0.shared.rules)
     }
 
     /// Runs a long read on a connection of its own, off the runtime.

@@ -120,11 +120,18 @@ impl Shared {
         }
     }
 
+    /// Sends every request through the thread, until one was alone there.
+    #[cfg(test)]
+    pub(crate) fn crowd(&self) {
+        self.gate.crowded.store(true, Ordering::SeqCst);
+    }
+
     pub(crate) fn close(&self) {
         self.queue.close();
     }
 
-    fn session(&self) -> MutexGuard<'_, Session> {
+    /// The connection that writes, between groups.
+    pub(crate) fn session(&self) -> MutexGuard<'_, Session> {
         // A panic inside left no open transaction: its guard rolled back.
         self.session.lock().unwrap_or_else(PoisonError::into_inner)
     }
