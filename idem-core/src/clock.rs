@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::Notify;
@@ -75,9 +75,10 @@ impl Clock for SystemClock {
 pub struct ManualClock(Arc<Manual>);
 
 struct Manual {
-    wall_ms: AtomicU64,
+    wall_us: AtomicU64,
     elapsed_us: AtomicU64,
-    sleeping: AtomicU64,
+    /// The deadline of each sleep that is waited for.
+    sleeps: Mutex<Vec<Duration>>,
     moved: Notify,
     slept: Notify,
 }
@@ -87,9 +88,9 @@ impl ManualClock {
     #[must_use]
     pub fn at(wall_ms: u64) -> Self {
         Self(Arc::new(Manual {
-            wall_ms: AtomicU64::new(wall_ms),
+            wall_us: AtomicU64::new(wall_ms.saturating_mul(1000)),
             elapsed_us: AtomicU64::new(0),
-            sleeping: AtomicU64::new(0),
+            sleeps: Mutex::new(Vec::new()),
             moved: Notify::new(),
             slept: Notify::new(),
         }))
@@ -98,20 +99,22 @@ impl ManualClock {
     /// Moves wall and monotonic time forward and wakes who is due.
     pub fn advance(&self, by: Duration) {
         let micros = u64::try_from(by.as_micros()).unwrap_or(u64::MAX);
-        self.0.wall_ms.fetch_add(micros / 1000, Ordering::SeqCst);
+        self.0.wall_us.fetch_add(micros, Ordering::SeqCst);
         self.0.elapsed_us.fetch_add(micros, Ordering::SeqCst);
         self.0.moved.notify_waiters();
     }
 
     /// Sets the wall clock alone: a jump, forward or back.
     pub fn set_wall(&self, wall_ms: u64) {
-        self.0.wall_ms.store(wall_ms, Ordering::SeqCst);
+        self.0.wall_us.store(wall_ms.saturating_mul(1000), Ordering::SeqCst);
     }
 
-    /// How many sleeps are pending now.
+    /// How many sleeps would not end now. One that is due is not counted, whether or not its task has run since.
     #[must_use]
     pub fn sleepers(&self) -> u64 {
-        self.0.sleeping.load(Ordering::SeqCst)
+        let now = self.elapsed();
+        let sleeps = self.0.sleeps.lock().unwrap_or_else(PoisonError::into_inner);
+        sleeps.iter().filter(|deadline| **deadline > now).count() as u64
     }
 
     /// Resolves once at least `count` sleeps are pending: the barrier before [`advance`](Self::advance).
@@ -130,13 +133,13 @@ impl ManualClock {
 
 impl fmt::Debug for ManualClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ManualClock({}ms)", self.0.wall_ms.load(Ordering::SeqCst))
+        write!(f, "ManualClock({})", self.now())
     }
 }
 
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
-        Timestamp::from_millis(self.0.wall_ms.load(Ordering::SeqCst))
+        Timestamp::from_millis(self.0.wall_us.load(Ordering::SeqCst) / 1000)
     }
 
     fn elapsed(&self) -> Duration {
@@ -154,27 +157,33 @@ impl Clock for ManualClock {
                 if clock.elapsed() >= deadline {
                     return;
                 }
-                counted.get_or_insert_with(|| Sleeping::count(&clock));
+                counted.get_or_insert_with(|| Sleeping::count(&clock, deadline));
                 moved.await;
             }
         })
     }
 }
 
-/// Counts one pending sleep, also when the sleep is dropped.
-struct Sleeping(ManualClock);
+/// Counts one pending sleep until it is dropped.
+struct Sleeping {
+    clock: ManualClock,
+    deadline: Duration,
+}
 
 impl Sleeping {
-    fn count(clock: &ManualClock) -> Self {
-        clock.0.sleeping.fetch_add(1, Ordering::SeqCst);
+    fn count(clock: &ManualClock, deadline: Duration) -> Self {
+        clock.0.sleeps.lock().unwrap_or_else(PoisonError::into_inner).push(deadline);
         clock.0.slept.notify_waiters();
-        Self(clock.clone())
+        Self { clock: clock.clone(), deadline }
     }
 }
 
 impl Drop for Sleeping {
     fn drop(&mut self) {
-        self.0.0.sleeping.fetch_sub(1, Ordering::SeqCst);
+        let mut sleeps = self.clock.0.sleeps.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(index) = sleeps.iter().position(|deadline| *deadline == self.deadline) {
+            sleeps.swap_remove(index);
+        }
     }
 }
 
@@ -191,7 +200,20 @@ mod tests {
         tokio::task::yield_now().await;
         assert!(!sleeper.is_finished());
         clock.advance(Duration::from_millis(1));
+        assert_eq!(clock.sleepers(), 0, "one that is due is not counted, although its task has not run yet");
         sleeper.await.unwrap();
+        let dropped = tokio::spawn(clock.sleep_until(Duration::from_millis(20)));
+        clock.until_sleepers(1).await;
+        dropped.abort();
+        assert!(dropped.await.unwrap_err().is_cancelled());
         assert_eq!(clock.sleepers(), 0);
+    }
+
+    #[test]
+    fn steps_of_less_than_a_millisecond_add_up() {
+        let clock = ManualClock::at(7);
+        clock.advance(Duration::from_micros(500));
+        clock.advance(Duration::from_micros(500));
+        assert_eq!((clock.now().as_millis(), clock.elapsed()), (8, Duration::from_millis(1)));
     }
 }
