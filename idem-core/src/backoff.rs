@@ -47,10 +47,13 @@ impl Backoff {
     /// The pause before repetition `n`, counted from 0; `None` when there is no more repetition.
     #[must_use]
     pub fn pause(&self, n: u32) -> Option<Duration> {
-        (n < self.repetitions).then(|| {
-            let ceiling = self.base.saturating_mul(1_u32.checked_shl(n).unwrap_or(u32::MAX)).min(self.cap);
-            jitter(ceiling)
-        })
+        (n < self.repetitions).then(|| self.pause_unbounded(n))
+    }
+
+    /// The pause before repetition `n`, for a loop that something else than `repetitions` bounds.
+    #[must_use]
+    pub(crate) fn pause_unbounded(&self, n: u32) -> Duration {
+        jitter(self.base.saturating_mul(1_u32.checked_shl(n).unwrap_or(u32::MAX)).min(self.cap))
     }
 }
 

@@ -142,7 +142,7 @@ pub struct Failure {
 }
 
 pub(super) enum FailureKind {
-    Permanent(Outcome),
+    Permanent(Box<Outcome>),
     NoEffect { forget: bool },
     Unknown,
 }
@@ -157,7 +157,7 @@ impl Failure {
     /// A permanent failure with a body, headers or reference for the callers.
     #[must_use]
     pub fn permanent_outcome(outcome: Outcome, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { kind: FailureKind::Permanent(outcome.into_failure()), message: message.into() }
+        Self { kind: FailureKind::Permanent(Box::new(outcome.into_failure())), message: message.into() }
     }
 
     /// Certainly nothing happened: released, and the same key may run again.
@@ -254,8 +254,12 @@ impl<T> fmt::Display for Answer<T> {
             Self::Expired(expired) => {
                 write!(f, "done at {}, and the result is no longer kept", expired.completed_at)
             }
-            Self::Omitted { completed_at, .. } => {
-                write!(f, "done at {completed_at}, and the result was too large to be kept")
+            Self::Omitted { outcome, completed_at } => {
+                let why = match outcome.omission() {
+                    Some(_) => "the result was too large to be kept",
+                    None => "it has no result",
+                };
+                write!(f, "done at {completed_at}, and {why}")
             }
             Self::Uncertain { since } => {
                 write!(f, "uncertain since {since}: recover or resolve it before running again")

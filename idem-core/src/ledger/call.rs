@@ -4,6 +4,7 @@ use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -113,7 +114,11 @@ impl Call<NoReconciler> {
 
     /// Adds a function that finds out what became of an attempt whose lease lapsed (G-19). It gets the evidence:
     /// earlier attempts, checkpoints, payload, downstream key.
-    pub fn reconcile<R>(self, reconciler: R) -> Call<Reconciler<R>> {
+    pub fn reconcile<T, R, Fut>(self, reconciler: R) -> Call<Reconciler<R>>
+    where
+        R: FnOnce(Attempt) -> Fut + Send,
+        Fut: Future<Output = std::result::Result<Verdict<T>, Failure>> + Send,
+    {
         Call {
             ledger: self.ledger,
             id: self.id,
@@ -142,7 +147,8 @@ impl<R> Call<R> {
     {
         let Self { ledger, id, fingerprints, reconciler } = self;
         let intent = Intent::Run(reconciler.on_lapse(ledger.policy.effect));
-        let hold = match ledger.claim(&id, fingerprints, intent).await? {
+        let give_up = ledger.give_up();
+        let hold = match ledger.claim_until(&id, fingerprints, intent, give_up).await? {
             Begin::Execute(granted) => granted.start(),
             Begin::NotRun(not_run) => return not_run_answer(not_run),
             Begin::Recover(recovery) => match recover(recovery, reconciler).await? {
@@ -150,7 +156,8 @@ impl<R> Call<R> {
                 Recovered::Answer(answer) => return Ok(answer),
                 // Given back with a reason: the next claim is a plain one, and whoever is first runs it.
                 Recovered::ClaimAgain => {
-                    match ledger.claim(&id, fingerprints, Intent::Run(OnLapse::Park)).await? {
+                    let intent = Intent::Run(OnLapse::Park);
+                    match ledger.claim_until(&id, fingerprints, intent, give_up).await? {
                         Begin::Execute(granted) => granted.start(),
                         Begin::Recover(recovery) => return park_answer(recovery).await,
                         Begin::NotRun(not_run) => return not_run_answer(not_run),
@@ -203,10 +210,18 @@ enum Recovered<T> {
 }
 
 async fn recover<T: Serialize, R: Reconcile<T>>(recovery: Recovery, reconciler: R) -> Result<Recovered<T>> {
-    let decided = recovery.keep(caught(reconciler.decide(recovery.attempt().clone()))).await;
-    let verdict = match decided {
-        Ok(Ok(verdict)) => verdict,
-        Ok(Err(failure)) => Verdict::Unknown(failure.to_string()),
+    let attempt = recovery.attempt().clone();
+    let work = async move {
+        let verdict = match reconciler.decide(attempt).await {
+            Ok(verdict) => verdict,
+            Err(failure) => Verdict::Unknown(failure.to_string()),
+        };
+        let outcome =
+            if let Verdict::Happened(value) = &verdict { encode(value) } else { Outcome::success() };
+        (outcome, verdict)
+    };
+    let (outcome, verdict) = match recovery.keep(caught(work)).await {
+        Ok(decided) => decided,
         Err(panic) => {
             // As for a handler: nothing is known, and the panic is passed on (G-31).
             park_quietly(recovery, "the reconciler panicked").await;
@@ -215,7 +230,6 @@ async fn recover<T: Serialize, R: Reconcile<T>>(recovery: Recovery, reconciler: 
     };
     match verdict {
         Verdict::Happened(value) => {
-            let outcome = encode(&value);
             let settled = recovery.complete(outcome).await;
             Ok(Recovered::Answer(match why_unrecorded(settled) {
                 None => Answer::Replayed(value),
@@ -225,7 +239,7 @@ async fn recover<T: Serialize, R: Reconcile<T>>(recovery: Recovery, reconciler: 
         Verdict::Failed(failure) => match failure.kind {
             FailureKind::Permanent(ref outcome) => {
                 let outcome = outcome.clone();
-                let settled = recovery.complete(outcome.clone()).await;
+                let settled = recovery.complete((*outcome).clone()).await;
                 Ok(Recovered::Answer(failed_answer(settled, &outcome, failure, true)))
             }
             FailureKind::NoEffect { .. } | FailureKind::Unknown => {
@@ -244,21 +258,25 @@ async fn recover<T: Serialize, R: Reconcile<T>>(recovery: Recovery, reconciler: 
 /// Releases with a reason; for `Quiesced` that comes too early it keeps the recovery until then, as long as the
 /// heartbeat keeps it alive.
 async fn give_back<T>(recovery: Recovery, reason: AbsenceReason) -> Result<Recovered<T>> {
+    let attempt = recovery.attempt();
+    let mut turn = 0;
     loop {
         match recovery.absent(reason).await? {
             Released::Released { .. } | Released::AlreadyReleased => return Ok(Recovered::ClaimAgain),
             Released::TooEarly { until } => {
-                let wait_ms = until.millis_since(recovery.attempt().store_now());
-                let wait = std::time::Duration::from_millis(wait_ms.max(1));
-                if wait > recovery.attempt().policy().ceiling {
+                let wait = Duration::from_millis(until.millis_since(attempt.store_now()));
+                // Our reckoning may be ahead of the deciding clock, which may have been set back, too.
+                let wait = wait.max(attempt.policy().backoff.pause_unbounded(turn));
+                if wait >= attempt.until_ceiling() {
                     let note = "the effect cannot be ruled out before the settle time".to_owned();
                     return park_because(recovery, note).await.map(Recovered::Answer);
                 }
-                recovery.keep(recovery.attempt().sleep(wait)).await;
+                recovery.keep(attempt.ledger().sleep(wait)).await;
+                turn += 1;
             }
             Released::Settled => return Err(Error::internal("a recovery was settled by somebody else")),
             Released::Parked => {
-                return Ok(Recovered::Answer(Answer::Uncertain { since: recovery.attempt().store_now() }));
+                return Ok(Recovered::Answer(Answer::Uncertain { since: attempt.store_now() }));
             }
             Released::Fenced(_) => return Ok(Recovered::ClaimAgain),
         }
@@ -291,15 +309,13 @@ where
     Fut: Future<Output = std::result::Result<T, Failure>>,
 {
     let attempt = hold.attempt().clone();
-    let returned = hold.keep(caught(async move { handler(attempt).await })).await;
-    match returned {
-        Ok(Ok(value)) => {
-            let outcome = encode(&value);
-            Ok(match why_unrecorded(hold.complete(outcome).await) {
-                None => Answer::Executed(value),
-                Some(why) => Answer::Unrecorded { result: Ok(value), why },
-            })
-        }
+    // Writing the result is the application's code too, so its panic is caught with the handler's.
+    let work = async move { handler(attempt).await.map(|value| (encode(&value), value)) };
+    match hold.keep(caught(work)).await {
+        Ok(Ok((outcome, value))) => Ok(match why_unrecorded(hold.complete(outcome).await) {
+            None => Answer::Executed(value),
+            Some(why) => Answer::Unrecorded { result: Ok(value), why },
+        }),
         Ok(Err(failure)) => settle_failure(hold, failure).await,
         Err(panic) => {
             if let Err(error) = hold.park("the handler panicked").await {
@@ -314,7 +330,7 @@ async fn settle_failure<T>(hold: Hold, failure: Failure) -> Result<Answer<T>> {
     match failure.kind {
         FailureKind::Permanent(ref outcome) => {
             let outcome = outcome.clone();
-            let settled = hold.complete(outcome.clone()).await;
+            let settled = hold.complete((*outcome).clone()).await;
             Ok(failed_answer(settled, &outcome, failure, false))
         }
         // In mode Recover an earlier attempt may have had the effect; that this one had none proves nothing (G-19).
@@ -324,7 +340,8 @@ async fn settle_failure<T>(hold: Hold, failure: Failure) -> Result<Answer<T>> {
                     Answer::Released { cause: failure }
                 }
                 Ok(Released::Fenced(view)) => unrecorded(failure, Unrecorded::Fenced(view)),
-                Ok(Released::Settled | Released::Parked | Released::TooEarly { .. }) => {
+                Ok(Released::Settled) => unrecorded(failure, Unrecorded::OutcomeConflict),
+                Ok(Released::Parked | Released::TooEarly { .. }) => {
                     unrecorded(failure, Unrecorded::Fenced(View::Uncertain))
                 }
                 Err(error) => unrecorded(failure, Unrecorded::Store(error)),
@@ -387,10 +404,9 @@ fn encode<T: Serialize>(value: &T) -> Outcome {
 fn not_run_answer<T: DeserializeOwned>(not_run: NotRun) -> Result<Answer<T>> {
     Ok(match not_run {
         NotRun::Replay(replay) => return replay_answer(*replay),
-        NotRun::InProgress { retry_after_ms, attempt_number } => Answer::InProgress {
-            retry_after: std::time::Duration::from_millis(retry_after_ms),
-            attempt_number,
-        },
+        NotRun::InProgress { retry_after_ms, attempt_number } => {
+            Answer::InProgress { retry_after: Duration::from_millis(retry_after_ms), attempt_number }
+        }
         NotRun::Conflict => Answer::Conflict,
         NotRun::Expired(expired) => Answer::Expired(*expired),
         NotRun::Uncertain { since } => Answer::Uncertain { since },

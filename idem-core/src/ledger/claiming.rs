@@ -1,18 +1,16 @@
 //! Claiming: one intent, repeated while the store is away, waiting while a duplicate runs (G-12, G-34, G-53).
 
-use std::future::{Future, poll_fn};
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use super::hold::{Attempt, Hold};
-use super::policy::Policy;
 use super::recovery::Recovery;
+use super::repeat::Repeat;
+use super::waiting::{Busy, Waiter};
 use super::{Inner, Ledger};
 use crate::answer::{Claimed, Expired, Grant, Replay};
 use crate::attempt::AttemptId;
-use crate::backoff::jitter;
+use crate::backoff::Backoff;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprints;
 use crate::key::OperationId;
@@ -83,9 +81,13 @@ impl Granted {
 
 /// Releases an attempt in the background when dropped armed.
 #[derive(Debug)]
-pub(super) struct GiveBack(Option<(Arc<Inner>, Held)>);
+pub(super) struct GiveBack(Option<(Arc<Inner>, Held, Backoff)>);
 
 impl GiveBack {
+    fn arm(ledger: &Ledger, held: Held) -> Self {
+        Self(Some((Arc::clone(&ledger.inner), held, ledger.policy.backoff)))
+    }
+
     fn disarm(&mut self) {
         self.0 = None;
     }
@@ -93,27 +95,27 @@ impl GiveBack {
 
 impl Drop for GiveBack {
     fn drop(&mut self) {
-        let Some((ledger, held)) = self.0.take() else { return };
+        let Some((ledger, held, backoff)) = self.0.take() else { return };
         // Outside of a runtime nothing can be sent; the lease then lapses by itself.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let tasks = ledger.tasks.clone();
-            tasks.spawn_on(
-                async move {
-                    if let Err(error) = ledger.store.release(&Release::new(held)).await {
-                        tracing::debug!(%error, "a claim that nobody waits for could not be given back");
-                    }
-                },
-                &runtime,
-            );
+            tasks.spawn_on(give_back(ledger, held, backoff), &runtime);
         }
     }
 }
 
-/// The longest first pause between two looks at a running duplicate, and the longest pause at all. A store that wakes
-/// its waiters makes most of them unnecessary.
-const LOOK: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+async fn give_back(ledger: Arc<Inner>, held: Held, backoff: Backoff) {
+    let request = Release::new(held);
+    let mut repeat = Repeat::new(&ledger, backoff);
+    while let Err(error) = ledger.store.release(&request).await {
+        if let Err(error) = repeat.after(error, false).await {
+            tracing::debug!(%error, "a claim that nobody waits for could not be given back; its lease lapses");
+            return;
+        }
+    }
+}
 
-/// How many ended attempt ids a claim meets before something else must be wrong.
+/// How many attempt ids a claim uses up before something else must be wrong.
 const INTENTS_MAX: u32 = 8;
 
 impl Ledger {
@@ -132,120 +134,101 @@ impl Ledger {
         fingerprints: impl Into<Fingerprints>,
         intent: Intent,
     ) -> Result<Begin> {
-        if self.inner.tasks.is_closed() {
+        self.claim_until(id, fingerprints.into(), intent, self.give_up()).await
+    }
+
+    /// The end of the wait of a call that begins now.
+    pub(super) fn give_up(&self) -> Duration {
+        self.inner.clock.elapsed() + self.policy.wait
+    }
+
+    pub(super) async fn claim_until(
+        &self,
+        id: &OperationId,
+        fingerprints: Fingerprints,
+        intent: Intent,
+        give_up: Duration,
+    ) -> Result<Begin> {
+        if self.inner.closing.is_cancelled() {
             return Err(Error::unavailable("the ledger is shutting down: nothing was run"));
         }
         let policy = &self.policy;
-        let clock = &self.inner.clock;
         let mut claim = Claim::new(id.clone(), fingerprints, policy.owner.clone())
             .intent(intent)
             .lease(policy.lease)
             .effect(policy.effect);
         claim.attempts_max = policy.attempts_max;
-        let give_up = clock.elapsed() + policy.wait;
-        let mut first_sent = None;
-        let (mut looks, mut intents) = (0, 0);
-        loop {
-            let sent = clock.elapsed();
-            let first = *first_sent.get_or_insert(sent);
+        let mut waiter = Waiter::new(&self.inner, id, give_up);
+        let mut intents = 0;
+        while intents < INTENTS_MAX {
+            // A wait is not part of any grant: one that comes now counts from its own first send (G-12).
+            let first_sent = self.inner.clock.elapsed();
             let not_run = match self.send(&claim).await? {
-                (Claimed::Granted(grant), sent) => return Ok(self.begin(*grant, first, sent)),
+                (Claimed::Granted(grant), sent) => match self.begin(*grant, first_sent, sent).await? {
+                    Some(begin) => return Ok(begin),
+                    None => None,
+                },
+                (Claimed::Ended, _) => None,
                 (Claimed::InProgress { retry_after_ms, attempt_number, version }, _) => {
-                    if clock.elapsed() >= give_up {
-                        return Ok(Begin::NotRun(NotRun::InProgress { retry_after_ms, attempt_number }));
+                    if waiter.wait(Busy { retry_after_ms, version }).await {
+                        continue;
                     }
-                    self.await_change(id, version, retry_after_ms, looks, give_up).await;
-                    looks += 1;
-                    // The wait is not part of any grant: a grant that comes now counts from its own send (G-12).
-                    first_sent = None;
-                    continue;
+                    return Ok(Begin::NotRun(NotRun::InProgress { retry_after_ms, attempt_number }));
                 }
-                (Claimed::Ended, _) => {
-                    intents += 1;
-                    if intents == INTENTS_MAX {
-                        return Err(Error::internal(
-                            "the store says of every new attempt that it is ended (G-12)",
-                        ));
-                    }
-                    claim.attempt = AttemptId::random();
-                    first_sent = None;
-                    continue;
-                }
-                (Claimed::Replay(replay), _) => NotRun::Replay(replay),
-                (Claimed::Conflict, _) => NotRun::Conflict,
-                (Claimed::Expired(expired), _) => NotRun::Expired(expired),
-                (Claimed::Uncertain { since }, _) => NotRun::Uncertain { since },
-                (Claimed::Nothing, _) => NotRun::Nothing,
+                (Claimed::Replay(replay), _) => Some(NotRun::Replay(replay)),
+                (Claimed::Conflict, _) => Some(NotRun::Conflict),
+                (Claimed::Expired(expired), _) => Some(NotRun::Expired(expired)),
+                (Claimed::Uncertain { since }, _) => Some(NotRun::Uncertain { since }),
+                (Claimed::Nothing, _) => Some(NotRun::Nothing),
             };
-            return Ok(Begin::NotRun(not_run));
+            if let Some(not_run) = not_run {
+                waiter.is_over();
+                return Ok(Begin::NotRun(not_run));
+            }
+            // This attempt id is used up; the next one is another intent (G-12).
+            intents += 1;
+            claim.attempt = AttemptId::random();
         }
+        Err(Error::internal("the store ends every new attempt at once (G-12)"))
     }
 
-    fn begin(&self, grant: Grant, first_sent: Duration, sent: Duration) -> Begin {
+    /// What the grant comes to; `None` when its attempt is over already.
+    async fn begin(&self, grant: Grant, first_sent: Duration, sent: Duration) -> Result<Option<Begin>> {
         let held = grant.held();
         let mode = grant.mode;
-        let policy: Arc<Policy> = Arc::clone(&self.policy);
-        let attempt = Attempt::new(Arc::clone(&self.inner), policy, grant, first_sent, sent);
-        match mode {
-            Mode::Execute => Begin::Execute(Granted {
-                attempt,
-                unstarted: GiveBack(Some((Arc::clone(&self.inner), held))),
-            }),
-            Mode::Recover => Begin::Recover(Recovery::new(Hold::new(attempt))),
-        }
+        let attempt =
+            Attempt::new(Arc::clone(&self.inner), Arc::clone(&self.policy), grant, first_sent, sent);
+        let begin = match mode {
+            Mode::Execute => {
+                Begin::Execute(Granted { attempt: attempt.clone(), unstarted: GiveBack::arm(self, held) })
+            }
+            Mode::Recover => Begin::Recover(Recovery::new(Hold::new(attempt.clone()))),
+        };
+        // An effect that begins after its lease breaks what a recoverer may assume about a stopped holder (G-19).
+        let live = attempt.is_live() || attempt.revive().await?;
+        Ok(live.then_some(begin))
     }
 
     /// Sends the claim, again with the same attempt id while the store is away (G-52); gives the instant before the
     /// send that was answered. Dropped before its answer, the claim is given back in the background (G-53).
     async fn send(&self, claim: &Claim) -> Result<(Claimed, Duration)> {
-        let clock = &self.inner.clock;
-        let mut turn = 0;
-        let mut undelivered = GiveBack(Some((Arc::clone(&self.inner), claim.held())));
+        let mut undelivered = GiveBack::arm(self, claim.held());
+        let mut repeat = Repeat::new(&self.inner, self.policy.backoff);
         loop {
-            let sent = clock.elapsed();
-            match self.inner.store.claim(claim).await {
+            let sent = self.inner.clock.elapsed();
+            let error = match self.inner.store.claim(claim).await {
                 Ok(answer) => {
                     undelivered.disarm();
                     return Ok((answer, sent));
                 }
-                Err(error) => match self.policy.backoff.pause(turn).filter(|_| error.is_transient()) {
-                    Some(pause) => clock.sleep_until(clock.elapsed() + pause).await,
-                    None => {
-                        if error.kind() != crate::error::ErrorKind::Indeterminate {
-                            undelivered.disarm();
-                        }
-                        return Err(error);
-                    }
-                },
+                Err(error) => error,
+            };
+            if let Err(error) = repeat.after(error, false).await {
+                if !repeat.is_in_doubt() {
+                    undelivered.disarm();
+                }
+                return Err(error);
             }
-            turn += 1;
         }
-    }
-
-    /// Until the record changes, the lease can have lapsed, it is time for another look, or the wait is over.
-    async fn await_change(
-        &self,
-        id: &OperationId,
-        version: u64,
-        retry_after_ms: u64,
-        looks: u32,
-        give_up: Duration,
-    ) {
-        let clock = &self.inner.clock;
-        let (first, longest) = LOOK;
-        let ceiling = first.saturating_mul(1_u32.checked_shl(looks).unwrap_or(u32::MAX)).min(longest);
-        // Half fixed and half random: waiters spread out, and none comes back at once.
-        let pause = ceiling / 2 + jitter(ceiling / 2);
-        let until = (clock.elapsed() + pause.min(Duration::from_millis(retry_after_ms))).min(give_up);
-        let mut changed = pin!(self.inner.store.changed(id, version));
-        let mut slept = clock.sleep_until(until);
-        poll_fn(|cx| {
-            if changed.as_mut().poll(cx).is_ready() || slept.as_mut().poll(cx).is_ready() {
-                Poll::Ready(())
-            } else {
-                Poll::Pending
-            }
-        })
-        .await;
     }
 }

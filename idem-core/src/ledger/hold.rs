@@ -1,10 +1,9 @@
 //! A held attempt: its lease is kept alive while it works, and it ends in exactly one settling write (G-15, G-16).
 
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,9 +11,10 @@ use tokio::sync::Notify;
 
 use super::Inner;
 use super::policy::Policy;
+use super::repeat::Repeat;
 use crate::answer::{Checkpointed, Completed, Grant, Parked, Released, Renewed};
 use crate::attempt::{Fence, Label};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::key::DownstreamKey;
 use crate::outcome::Outcome;
 use crate::record::{AbsenceReason, Attempt as PastAttempt, Checkpoint, Mode};
@@ -142,15 +142,11 @@ impl Attempt {
             if !self.is_live() {
                 return;
             }
-            let mut lapse = self.0.ledger.clock.sleep_until(self.deadline());
-            poll_fn(|cx| {
-                if bell.as_mut().poll(cx).is_ready() || lapse.as_mut().poll(cx).is_ready() {
-                    Poll::Ready(())
-                } else {
-                    Poll::Pending
-                }
-            })
-            .await;
+            tokio::select! {
+                biased;
+                () = bell => {}
+                () = self.0.ledger.clock.sleep_until(self.deadline()) => {}
+            }
         }
     }
 
@@ -161,28 +157,24 @@ impl Attempt {
     /// `InvalidInput` for a bad name; those of the store. Repeating the same fact is answered `Duplicate`.
     pub async fn checkpoint(&self, name: &str, value: impl Into<Bytes>) -> Result<Checkpointed> {
         let request = SaveCheckpoint::new(self.0.grant.held(), Label::new(name)?, value, self.0.policy.lease);
-        let clock = &self.0.ledger.clock;
-        let mut turn = 0;
+        let mut repeat = Repeat::new(&self.0.ledger, self.0.policy.backoff);
         loop {
-            let sent = clock.elapsed();
-            match self.0.ledger.store.checkpoint(&request).await {
-                Ok(answer) => {
-                    match answer {
-                        Checkpointed::Recorded { remaining_ms }
-                        | Checkpointed::Duplicate { remaining_ms } => {
-                            self.extend(sent, remaining_ms);
-                        }
-                        Checkpointed::Parked | Checkpointed::Fenced(_) => self.lose(),
-                        Checkpointed::Differs | Checkpointed::Full | Checkpointed::Settled => {}
-                    }
-                    return Ok(answer);
+            let sent = self.0.ledger.clock.elapsed();
+            let answer = match self.0.ledger.store.checkpoint(&request).await {
+                Ok(answer) => answer,
+                Err(error) => {
+                    repeat.after(error, false).await?;
+                    continue;
                 }
-                Err(error) => match self.0.policy.backoff.pause(turn).filter(|_| error.is_transient()) {
-                    Some(pause) => clock.sleep_until(clock.elapsed() + pause).await,
-                    None => return Err(error),
-                },
+            };
+            match answer {
+                Checkpointed::Recorded { remaining_ms } | Checkpointed::Duplicate { remaining_ms } => {
+                    self.extend(sent, remaining_ms);
+                }
+                Checkpointed::Parked | Checkpointed::Fenced(_) => self.lose(),
+                Checkpointed::Differs | Checkpointed::Full | Checkpointed::Settled => {}
             }
-            turn += 1;
+            return Ok(answer);
         }
     }
 
@@ -194,24 +186,30 @@ impl Attempt {
         Timestamp::from_millis(granted_ms).plus_millis(whole_millis(passed))
     }
 
-    /// Sleeps on the ledger's clock.
-    pub(super) async fn sleep(&self, pause: Duration) {
-        let clock = &self.0.ledger.clock;
-        clock.sleep_until(clock.elapsed() + pause).await;
-    }
-
     /// The policy that the attempt was claimed under.
     pub(super) fn policy(&self) -> &Policy {
         &self.0.policy
+    }
+
+    /// The ledger that it belongs to.
+    pub(super) fn ledger(&self) -> &Inner {
+        &self.0.ledger
+    }
+
+    /// How long the heartbeat would still keep it alive.
+    pub(super) fn until_ceiling(&self) -> Duration {
+        self.0.ceiling.saturating_sub(self.0.ledger.clock.elapsed())
     }
 
     fn deadline(&self) -> Duration {
         Duration::from_micros(self.0.deadline_us.load(Ordering::Acquire))
     }
 
+    /// The store said that `remaining_ms` of the lease were left. At most one lease counts: more can only come from a
+    /// deciding clock that was set back, and would end when it is set right (G-12).
     fn extend(&self, sent: Duration, remaining_ms: u64) {
-        let until = micros(sent + Duration::from_millis(remaining_ms));
-        self.0.deadline_us.fetch_max(until, Ordering::AcqRel);
+        let remaining = Duration::from_millis(remaining_ms).min(self.0.policy.lease.duration());
+        self.0.deadline_us.fetch_max(micros(sent + remaining), Ordering::AcqRel);
     }
 
     fn lose(&self) {
@@ -219,36 +217,64 @@ impl Attempt {
         self.0.lost_bell.notify_waiters();
     }
 
+    /// Renews once; gives whether the attempt is still the holder's.
+    async fn renew(&self, request: &Renew) -> Result<bool> {
+        let sent = self.0.ledger.clock.elapsed();
+        match self.0.ledger.store.renew(request).await? {
+            Renewed::Renewed { remaining_ms } => {
+                self.extend(sent, remaining_ms);
+                Ok(true)
+            }
+            Renewed::Settled => Ok(false),
+            Renewed::Parked | Renewed::Fenced(_) => {
+                self.lose();
+                Ok(false)
+            }
+        }
+    }
+
+    /// Renews an attempt whose grant came too late to be used; gives whether it is the holder's and alive.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` when no answer comes within a lease; those of the store.
+    pub(super) async fn revive(&self) -> Result<bool> {
+        let request = Renew::new(self.0.grant.held(), self.0.policy.lease);
+        let mut repeat = Repeat::new(&self.0.ledger, self.0.policy.backoff);
+        loop {
+            let error = match self.renew(&request).await {
+                Ok(true) if !self.is_live() => Error::unavailable(
+                    "the store answers later than the lease lasts: nothing was run; take a longer lease",
+                ),
+                Ok(held) => return Ok(held),
+                Err(error) => error,
+            };
+            repeat.after(error, false).await?;
+        }
+    }
+
     /// Renews after a third of the lease, until the ceiling, or until the store says that the attempt is over.
     async fn heartbeat(&self) {
-        let clock = &self.0.ledger.clock;
-        let lease = self.0.policy.lease;
-        let request = Renew::new(self.0.grant.held(), lease);
-        // After a failure the next try comes sooner, so that one lost message does not lose the lease.
-        let mut pause = lease.duration() / 3;
+        let lease = self.0.policy.lease.duration();
+        let request = Renew::new(self.0.grant.held(), self.0.policy.lease);
+        // A grant that was repeated comes with less than a whole lease.
+        let mut pause = self.remaining().min(lease) / 3;
         loop {
-            clock.sleep_until(clock.elapsed() + pause).await;
-            let sent = clock.elapsed();
-            if sent >= self.0.ceiling {
+            self.0.ledger.sleep(pause).await;
+            if self.until_ceiling().is_zero() {
                 tracing::warn!(
                     attempt = self.number(),
                     "the heartbeat reached its ceiling and lets the lease lapse"
                 );
                 return;
             }
-            match self.0.ledger.store.renew(&request).await {
-                Ok(Renewed::Renewed { remaining_ms }) => {
-                    self.extend(sent, remaining_ms);
-                    pause = lease.duration() / 3;
-                }
-                Ok(Renewed::Settled) => return,
-                Ok(Renewed::Parked | Renewed::Fenced(_)) => {
-                    self.lose();
-                    return;
-                }
+            match self.renew(&request).await {
+                Ok(true) => pause = lease / 3,
+                Ok(false) => return,
                 Err(error) => {
                     tracing::warn!(%error, attempt = self.number(), "a lease could not be renewed");
-                    pause = lease.duration() / 12;
+                    // Sooner than usual, so that one lost message does not lose the lease.
+                    pause = lease / 12;
                 }
             }
         }
@@ -278,18 +304,12 @@ impl Hold {
     /// Runs `work` and renews the lease meanwhile, in the same task: dropping this drops both.
     pub async fn keep<F: Future>(&self, work: F) -> F::Output {
         let mut work = pin!(work);
-        let mut heartbeat = pin!(self.attempt.heartbeat());
-        let mut beating = true;
-        poll_fn(move |cx| {
-            if let Poll::Ready(output) = work.as_mut().poll(cx) {
-                return Poll::Ready(output);
-            }
-            if beating && heartbeat.as_mut().poll(cx).is_ready() {
-                beating = false;
-            }
-            Poll::Pending
-        })
-        .await
+        tokio::select! {
+            biased;
+            output = &mut work => output,
+            // The heartbeat has let go; the work goes on all the same.
+            () = self.attempt.heartbeat() => work.await,
+        }
     }
 
     /// Stores the outcome. Repeated while the store is away, until the lease ends and the policy's repetitions are used
@@ -336,28 +356,19 @@ impl Hold {
         self.settle(|| self.attempt.0.ledger.store.release(&request)).await
     }
 
-    /// Repeats a settling write. Its repetitions are idempotent (G-16), so an ambiguous error is simply asked again.
+    /// Repeats a settling write. Its repetitions are idempotent (G-16), so an ambiguous error is simply asked again:
+    /// as often as the policy says, and while the lease lasts.
     async fn settle<A, F: Future<Output = Result<A>>>(&self, mut send: impl FnMut() -> F) -> Result<A> {
-        let clock = &self.attempt.0.ledger.clock;
-        let policy = &self.attempt.0.policy;
-        let mut turn = 0;
+        let ledger = self.attempt.ledger();
+        let mut repeat = Repeat::new(ledger, self.attempt.policy().backoff);
         loop {
-            let error = match send().await {
+            match send().await {
                 Ok(answer) => return Ok(answer),
-                Err(error) => error,
-            };
-            let alive = clock.elapsed() < self.attempt.deadline();
-            let last = policy.backoff.repetitions.saturating_sub(1);
-            let pause = match policy.backoff.pause(turn) {
-                Some(pause) => Some(pause),
-                None if alive => policy.backoff.pause(last).or(Some(policy.backoff.cap)),
-                None => None,
-            };
-            match pause.filter(|_| error.is_transient()) {
-                Some(pause) => clock.sleep_until(clock.elapsed() + pause).await,
-                None => return Err(error),
+                Err(error) => {
+                    let alive = ledger.clock.elapsed() < self.attempt.deadline();
+                    repeat.after(error, alive).await?;
+                }
             }
-            turn += 1;
         }
     }
 }

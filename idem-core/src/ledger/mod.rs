@@ -10,6 +10,8 @@ mod claiming;
 mod hold;
 mod policy;
 mod recovery;
+mod repeat;
+mod waiting;
 
 use std::fmt;
 use std::future::Future;
@@ -18,6 +20,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::answer::Registered;
@@ -34,6 +37,9 @@ pub use claiming::{Begin, Granted, NotRun};
 pub use hold::{Attempt, Hold};
 pub use policy::Policy;
 pub use recovery::{Recovery, Verdict};
+
+use repeat::Repeat;
+use waiting::Waiting;
 
 /// An operation ledger over a [`Store`]. Cheap to clone; clones share store, clock and background tasks.
 ///
@@ -63,6 +69,9 @@ struct Inner {
     clock: Arc<dyn Clock>,
     /// Detached runs and give-backs, so that a shutdown can wait for them.
     tasks: TaskTracker,
+    /// Cancelled when the ledger takes no new calls any more.
+    closing: CancellationToken,
+    waiting: Waiting,
 }
 
 impl fmt::Debug for Inner {
@@ -87,7 +96,13 @@ impl Ledger {
     /// A ledger over a shared store, on `clock`. Tests give both the same manual clock.
     #[must_use]
     pub fn shared(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
-        let inner = Inner { store, clock, tasks: TaskTracker::new() };
+        let inner = Inner {
+            store,
+            clock,
+            tasks: TaskTracker::new(),
+            closing: CancellationToken::new(),
+            waiting: Waiting::default(),
+        };
         Self { inner: Arc::new(inner), policy: Arc::new(Policy::default()) }
     }
 
@@ -140,6 +155,10 @@ impl Ledger {
     }
 
     /// The same in a task of its own: dropping the answer's future does not stop it.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a tokio runtime.
     pub fn run_detached<T, F, Fut>(
         &self,
         id: &OperationId,
@@ -165,36 +184,31 @@ impl Ledger {
     ///
     /// `InvalidInput` when the payload is larger than the store keeps; those of the store.
     pub async fn register(&self, request: &Register) -> Result<Registered> {
-        let mut turn = 0;
+        let mut repeat = Repeat::new(&self.inner, self.policy.backoff);
         loop {
             match self.inner.store.register(request).await {
                 Ok(answer) => return Ok(answer),
-                Err(error) => match self.policy.backoff.pause(turn).filter(|_| error.is_transient()) {
-                    Some(pause) => self.sleep(pause).await,
-                    None => return Err(error),
-                },
+                Err(error) => repeat.after(error, false).await?,
             }
-            turn += 1;
         }
     }
 
-    /// Refuses new calls on this ledger and its clones, and waits until everything detached has ended, at most `patience`. Gives
-    /// whether all of it has; what has not keeps running, and its lease covers it.
+    /// Refuses new calls on this ledger and its clones, ends the waits for running duplicates, and waits until
+    /// everything detached has ended, at most `patience`. Gives whether all of it has; what has not keeps running, and
+    /// its lease covers it.
     pub async fn drain(&self, patience: Duration) -> bool {
+        self.inner.closing.cancel();
         self.inner.tasks.close();
-        let mut ended = std::pin::pin!(self.inner.tasks.wait());
-        let mut slept = self.inner.clock.sleep_until(self.inner.clock.elapsed() + patience);
-        std::future::poll_fn(|cx| {
-            if ended.as_mut().poll(cx).is_ready() {
-                std::task::Poll::Ready(true)
-            } else {
-                slept.as_mut().poll(cx).map(|()| false)
-            }
-        })
-        .await
+        tokio::select! {
+            biased;
+            () = self.inner.tasks.wait() => true,
+            () = self.inner.sleep(patience) => false,
+        }
     }
+}
 
+impl Inner {
     async fn sleep(&self, pause: Duration) {
-        self.inner.clock.sleep_until(self.inner.clock.elapsed() + pause).await;
+        self.clock.sleep_until(self.clock.elapsed() + pause).await;
     }
 }
