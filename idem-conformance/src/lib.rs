@@ -8,6 +8,7 @@ mod env;
 mod evidence;
 mod failure;
 mod harness;
+mod history;
 mod model;
 mod probe;
 mod program;

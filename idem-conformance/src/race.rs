@@ -122,6 +122,15 @@ pub(crate) fn together<T: Send>(racers: usize, act: impl AsyncFn(usize) -> T + S
     Ok(round.into_iter().flat_map(|round| round.answers).collect())
 }
 
+/// Runs `act(lap, racer)` on as many threads, which meet at the barrier before every lap; gives the answers by lap.
+pub(crate) fn laps<T: Send>(
+    racers: usize,
+    laps: usize,
+    act: impl AsyncFn(usize, usize) -> T + Sync,
+) -> Verdict<Vec<Round<T>>> {
+    Ok(run_rounds(racers, 0..laps, &act)?.into_iter().map(|lap| lap.answers).collect())
+}
+
 /// A barrier whose waiters spin, and are let go when one of them is gone for good.
 struct Barrier {
     racers: usize,

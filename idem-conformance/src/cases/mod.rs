@@ -3,6 +3,7 @@
 mod clock;
 mod concurrency;
 mod fingerprint;
+mod histories;
 mod identity;
 mod input;
 mod lease;
@@ -28,5 +29,6 @@ pub(crate) const ALL: &[&[Scenario]] = &[
     clock::SCENARIOS,
     input::SCENARIOS,
     load::SCENARIOS,
+    histories::SCENARIOS,
     model::SCENARIOS,
 ];
