@@ -4,7 +4,7 @@ use std::error::Error as _;
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
-use idem_core::{Error, OperationId};
+use idem_core::{Error, ErrorKind, OperationId};
 
 use crate::exit::{self, Exit};
 
@@ -14,7 +14,7 @@ pub(crate) fn line(text: &str) {
     let _ = writeln!(io::stderr().lock(), "idem: {text}");
 }
 
-/// An error and its causes, and what to do about it, as one line.
+/// An error and its causes as one line. Where the error's own sentence cannot say what to do, its kind does.
 pub(crate) fn error(error: &Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -25,11 +25,10 @@ pub(crate) fn error(error: &Error) -> String {
         }
         cause = source.source();
     }
-    // `InvalidInput` says in its sentence what to correct.
-    if error.kind() == idem_core::ErrorKind::InvalidInput {
-        return text;
+    match error.kind() {
+        ErrorKind::InvalidInput | ErrorKind::Configuration | ErrorKind::Unavailable => text,
+        kind => format!("{text} ({})", kind.advice()),
     }
-    format!("{text} ({})", error.kind().advice())
 }
 
 /// The options that name `id`, as one would type them in a shell.
@@ -81,15 +80,11 @@ mod tests {
 
     #[test]
     fn an_error_says_what_to_do() {
-        let cause = Error::with_source(
-            idem_core::ErrorKind::Unavailable,
-            "the database is locked",
-            io::Error::other("busy"),
-        );
+        let cause = |kind| Error::with_source(kind, "the database is locked", io::Error::other("busy"));
+        assert_eq!(error(&cause(ErrorKind::Unavailable)), "the database is locked: busy");
         assert_eq!(
-            error(&cause),
-            "the database is locked: busy (retry; the request was certainly not applied)"
+            error(&cause(ErrorKind::Corrupt)),
+            "the database is locked: busy (inspect the stored row by hand; nothing was changed)"
         );
-        assert_eq!(error(&Error::invalid_input("the key is empty")), "the key is empty");
     }
 }

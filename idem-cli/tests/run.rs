@@ -1,5 +1,7 @@
 //! `idem run`: once per key, and the same answer for everybody.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that fails says where")]
+
 mod common;
 
 use common::Place;

@@ -113,7 +113,19 @@ pub(crate) async fn supervise(
             biased;
             status = child.wait() => break status,
             _ = &mut pumps, if pumping => pumping = false,
-            signal = watch.next(attempt, signals) => send(&child, signal),
+            due = watch.next(attempt, signals) => match due {
+                Due::Forward(signal) => send(&child, signal),
+                // A command that has ended is not stopped, also where this program stood still in the meantime and
+                // hears of its deadline first.
+                Due::Stop(stop) => match child.try_wait() {
+                    Ok(Some(status)) => break Ok(status),
+                    _ => {
+                        watch.stop(stop);
+                        send(&child, Signal::TERM);
+                    }
+                },
+                Due::Kill => send(&child, Signal::KILL),
+            }
         }
     };
     ended.ring();
@@ -134,12 +146,21 @@ pub(crate) async fn supervise(
 }
 
 /// Sends `signal` to the command, unless it has ended: its number may be another process's then.
-fn send(child: &Child, signal: Option<Signal>) {
-    let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-    if let (Some(pid), Some(signal)) = (pid, signal) {
+fn send(child: &Child, signal: Signal) {
+    if let Some(pid) = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw) {
         // It may have changed its user; then it is not ours to stop, and its lease says when it has to have stopped.
         let _ = kill_process(pid, signal);
     }
+}
+
+/// What is to be done about a running command.
+enum Due {
+    /// Pass this signal on.
+    Forward(Signal),
+    /// Tell it to stop.
+    Stop(Stop),
+    /// Make it stop.
+    Kill,
 }
 
 /// What is watched beside the command itself.
@@ -147,53 +168,57 @@ struct Watch {
     deadlines: Deadlines,
     timeout_at: Option<Duration>,
     kill_at: Option<Duration>,
-    stop: Option<Stop>,
+    stopped: Option<Stop>,
     received: Vec<i32>,
 }
 
 impl Watch {
     fn new(deadlines: Deadlines) -> Self {
         let timeout_at = deadlines.timeout.map(|timeout| SystemClock.elapsed().saturating_add(timeout));
-        Self { deadlines, timeout_at, kill_at: None, stop: None, received: Vec::new() }
+        Self { deadlines, timeout_at, kill_at: None, stopped: None, received: Vec::new() }
     }
 
-    /// The next signal for the command; `None` where it has the one that came.
-    async fn next(&mut self, attempt: &Attempt, signals: &mut Signals) -> Option<Signal> {
-        let lease_watched = self.stop != Some(Stop::LeaseLost);
-        tokio::select! {
-            received = signals.next() => {
-                self.received.push(received.signal);
-                // The terminal sent it to the whole group. Twice would mean "at once" to many programs.
-                if received.by_terminal { None } else { Signal::from_named_raw(received.signal) }
-            }
-            () = at(self.timeout_at) => {
-                self.timeout_at = None;
-                self.stop.get_or_insert(Stop::TimedOut);
-                self.kill_within(self.deadlines.kill_after);
-                Some(Signal::TERM)
-            }
-            () = lease_is_short(attempt, self.deadlines.lease / 4), if lease_watched => {
-                self.stop = Some(Stop::LeaseLost);
-                self.timeout_at = None;
-                self.kill_within((self.deadlines.lease / 8).min(LOST_GRACE_MAX));
-                Some(Signal::TERM)
-            }
-            () = at(self.kill_at) => {
-                self.kill_at = None;
-                Some(Signal::KILL)
+    /// What is due next. May be dropped and asked again.
+    async fn next(&mut self, attempt: &Attempt, signals: &mut Signals) -> Due {
+        let lease_watched = self.stopped != Some(Stop::LeaseLost);
+        loop {
+            tokio::select! {
+                received = signals.next() => {
+                    self.received.push(received.signal);
+                    // What the terminal sends goes to the whole group, so the command has it. Twice would mean "at
+                    // once" to many programs.
+                    if !received.by_terminal && let Some(signal) = Signal::from_named_raw(received.signal) {
+                        return Due::Forward(signal);
+                    }
+                }
+                () = at(self.timeout_at) => return Due::Stop(Stop::TimedOut),
+                () = lease_is_short(attempt, self.deadlines.lease / 4), if lease_watched => {
+                    return Due::Stop(Stop::LeaseLost);
+                }
+                () = at(self.kill_at) => {
+                    self.kill_at = None;
+                    return Due::Kill;
+                }
             }
         }
     }
 
-    fn kill_within(&mut self, grace: Duration) {
+    /// The command is told to stop, and killed if it does not.
+    fn stop(&mut self, stop: Stop) {
+        self.timeout_at = None;
+        let grace = match stop {
+            Stop::TimedOut => self.deadlines.kill_after,
+            Stop::LeaseLost => (self.deadlines.lease / 8).min(LOST_GRACE_MAX),
+        };
         let at = SystemClock.elapsed().saturating_add(grace);
         self.kill_at = Some(self.kill_at.map_or(at, |earlier| earlier.min(at)));
+        self.stopped = Some(stop);
     }
 
     /// What the status means. A status of 128 + n after signal n is how shells pass on that a command of theirs died
     /// of it.
     fn end(&self, status: io::Result<ExitStatus>) -> End {
-        let status = match (self.stop, status) {
+        let status = match (self.stopped, status) {
             (Some(stop), _) => return End::Stopped(stop),
             (None, Err(error)) => return End::Unknown(error),
             (None, Ok(status)) => status,
@@ -240,7 +265,7 @@ mod tests {
         let second = Duration::from_secs(1);
         let mut watch = Watch::new(Deadlines { timeout: None, kill_after: second, lease: second });
         watch.received = received.to_vec();
-        watch.stop = stop;
+        watch.stopped = stop;
         watch
     }
 

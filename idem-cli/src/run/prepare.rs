@@ -16,8 +16,9 @@ use crate::args::{OnCrash, OnFailure, RunArgs};
 /// The heartbeat's ceiling: a command may run as long as it likes, unless it has a `--timeout`.
 const CEILING: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
-/// A store that waits for a lock has waited by itself; the ledger asks only a few times more.
-const BACKOFF: Backoff = Backoff::new(Duration::from_millis(20), Duration::from_millis(500), 2);
+/// A store that waits for a lock has waited by itself, and somebody waits for us: the ledger asks once more. A
+/// completion is repeated until the lease ends in any case.
+const BACKOFF: Backoff = Backoff::new(Duration::from_millis(20), Duration::from_millis(500), 1);
 
 /// What one `idem run` is to do.
 #[derive(Debug)]

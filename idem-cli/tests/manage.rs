@@ -1,0 +1,237 @@
+//! The commands for whoever looks after a ledger.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that fails says where")]
+
+mod common;
+
+use common::Place;
+
+/// Replaces what differs from run to run: times, fences, owners and digests.
+fn fixed(text: &str) -> String {
+    let mut fixed = String::new();
+    let mut rest = text;
+    while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
+        let (before, number) = rest.split_at(start);
+        let end = number.find(|c: char| !c.is_ascii_digit()).unwrap_or(number.len());
+        let (digits, after) = number.split_at(end);
+        fixed.push_str(before);
+        fixed.push_str(if digits.len() > 9 { "MS" } else { digits });
+        rest = after;
+    }
+    fixed + rest
+}
+
+/// Three operations: one completed, one released, one uncertain.
+fn filled() -> Place {
+    let place = Place::new();
+    place.sh("--key done", "echo hello; echo err >&2; exit 3");
+    place.sh("--key back --on-failure release", "exit 1");
+    place.sh("--key parked --tenant acme --operation charge/v1 --on-failure park", "exit 1");
+    place
+}
+
+#[test]
+fn a_record_for_programs_keeps_its_names() {
+    let place = filled();
+    let text = place.idem(["show", "--json", "--key", "done"]).stdout;
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let owner = json["attempts"][0]["owner"].as_str().unwrap();
+    let digest = json["outcome"]["digest"].as_str().unwrap();
+    let key = json["downstream_key"].as_str().unwrap();
+    let text = text.replace(owner, "OWNER").replace(digest, "DIGEST").replace(key, "KEY");
+    assert_eq!(
+        fixed(&text),
+        r#"{"tenant":"default","operation":"cli/sh","key":"done","state":"completed","attempt":1,"fence":MS,"version":2,"effect":"opaque","registered":false,"payload_bytes":null,"downstream_key":"KEY","created_ms":MS,"updated_ms":MS,"first_grant_ms":MS,"completed_ms":MS,"response_until_ms":null,"identity_until_ms":null,"attempts":[{"number":1,"owner":"OWNER","mode":"execute","fence":MS,"started_ms":MS,"lease_until_ms":MS,"ended_ms":MS,"ended":"completed","absence":null}],"checkpoints":[],"parked":null,"resolution":null,"outcome":{"kind":"failure","class":"exit-3","exit":3,"reference":null,"digest":"DIGEST","stdout_bytes":6,"stderr_bytes":4,"omitted":null,"omitted_bytes":null}}
+"#
+    );
+    let parked = place.idem(["show", "--json", "--tenant", "acme", "--key", "parked"]).json();
+    let names: Vec<_> = parked["parked"].as_object().unwrap().keys().cloned().collect();
+    assert_eq!(names, ["by", "cause", "note", "since_ms"]);
+    let stats = place.idem(["stats", "--json"]).stdout;
+    let stats: serde_json::Value = serde_json::from_str(&stats).unwrap();
+    let names: Vec<_> = stats.as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(
+        names,
+        [
+            "completed",
+            "expired",
+            "lapsed",
+            "now_ms",
+            "oldest_processing_age_ms",
+            "oldest_uncertain_age_ms",
+            "received",
+            "running",
+            "uncertain"
+        ]
+    );
+    assert_eq!(
+        (&stats["completed"], &stats["received"], &stats["uncertain"]),
+        (&1.into(), &1.into(), &1.into())
+    );
+}
+
+#[test]
+fn lists_are_filtered() {
+    let place = filled();
+    let keys = |options: &[&str]| {
+        let out = place.idem(["list", "--json"].iter().chain(options));
+        assert_eq!((out.code, out.stderr.as_str()), (Some(0), ""));
+        let lines = out.stdout.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        let mut keys: Vec<_> = lines.map(|record| record["key"].as_str().unwrap().to_owned()).collect();
+        keys.sort();
+        keys.join(" ")
+    };
+    assert_eq!(keys(&[]), "back done parked");
+    assert_eq!(keys(&["--stuck"]), "parked");
+    assert_eq!(keys(&["--state", "received"]), "back");
+    assert_eq!(keys(&["--state", "received,completed"]), "back done");
+    assert_eq!(keys(&["--state", "lapsed"]), "");
+    assert_eq!(keys(&["--tenant", "acme"]), "parked");
+    assert_eq!(keys(&["--operation", "cli/sh"]), "back done");
+    assert_eq!(keys(&["--limit", "2"]).split(' ').count(), 2);
+    let table = place.idem(["list", "--stuck"]).stdout;
+    let lines: Vec<_> = table.lines().collect();
+    assert_eq!(lines[0], "STATE      ATTEMPT  SINCE                     TENANT  OPERATION  KEY");
+    assert!(
+        lines[1].starts_with("uncertain  1        2") && lines[1].ends_with("Z  acme    charge/v1  parked")
+    );
+    place.idem(["list", "--state", "gone"]).says(64, "invalid value 'gone' for '--state <STATE>'");
+}
+
+#[test]
+fn an_operation_is_found_by_its_key_where_that_is_enough() {
+    let place = filled();
+    place.sh("--key done --operation other", "true");
+    place.idem(["show", "--key", "done"]).says(64, "the key is used by ");
+    let out = place.idem(["show", "--key", "done", "--operation", "other"]);
+    assert!(out.stdout.starts_with("operation   other\ntenant      default\nkey         done\n"), "{out:?}");
+    place.idem(["show", "--key", "missing"]).says(1, "there is no operation with this key");
+    place
+        .idem(["show", "--key", "done", "--operation", "x"])
+        .says(1, "there is no operation --operation x --key done");
+    place.idem(["show", "--key", "parked"]).says(1, "there is no operation with this key");
+    place.idem(["show", "--key", ""]).says(64, "the idempotency key is empty");
+}
+
+#[test]
+fn looking_does_not_make_a_ledger() {
+    let place = Place::new();
+    for command in [
+        vec!["show", "--key", "k"],
+        vec!["list"],
+        vec!["stats"],
+        vec!["sweep"],
+        vec!["erase", "--key", "k"],
+        vec!["resolve", "--key", "k", "--did-not-happen", "--reason", "r"],
+    ] {
+        place.idem(command).says(78, "there is no ledger at ledger.db");
+    }
+    assert!(!place.has_ledger());
+    let out = place.idem(["migrate"]);
+    assert_eq!(out.parts(), (Some(0), "ledger.db: sqlite ledger, up to date\n", ""));
+    assert_eq!(place.idem(["list"]).parts(), (Some(0), "", ""));
+}
+
+#[test]
+fn an_intent_is_registered_once() {
+    let place = Place::new();
+    place.write("payload", "for the worker");
+    let register = |args: &[&str]| place.idem(["register"].iter().chain(args));
+    let of = ["--key", "k", "--input", "payload", "--", "sh", "-c", "cat"];
+    assert_eq!(register(&of).parts(), (Some(0), "created received\n", ""));
+    assert_eq!(register(&of).parts(), (Some(0), "existing received\n", ""));
+    let out = place.sh("--key k --input payload", "cat");
+    assert_eq!(out.parts(), (Some(0), "for the worker", ""), "the command that was registered may run");
+    assert_eq!(register(&of).parts(), (Some(0), "existing completed\n", ""));
+    let json = ["--json", "--key", "j", "--input", "payload"];
+    assert_eq!(register(&json).stdout, "{\"created\":true,\"state\":\"received\"}\n");
+    assert_eq!(place.show("j")["operation"], "cli/register");
+    assert_eq!(place.show("j")["payload_bytes"], 14);
+    place.write("payload", "changed");
+    register(&of).says(65, "the key was used for another intent");
+    register(&json).says(65, "the key was used for another intent");
+    register(&["--key", "", "--input", "payload"]).says(64, "the idempotency key is empty");
+    register(&["--key", "x", "--input", "missing"]).says(64, "the input missing cannot be read");
+    place.write("payload", vec![b'x'; (1 << 18) + 1]);
+    register(&["--key", "x", "--input", "payload"]).says(64, "the payload has 262145 bytes, more than");
+}
+
+#[test]
+fn a_wrong_registration_makes_no_ledger() {
+    let place = Place::new();
+    place.idem(["register", "--key", "", "--input", "-"]).says(64, "the idempotency key is empty");
+    assert!(!place.has_ledger());
+}
+
+#[test]
+fn content_is_erased_and_swept() {
+    let place = filled();
+    assert_eq!(place.idem(["erase", "--key", "done"]).parts(), (Some(0), "erased\n", ""));
+    assert_eq!(place.idem(["erase", "--key", "done"]).parts(), (Some(0), "erased before\n", ""));
+    let out = place.sh("--key done", "echo hello; echo err >&2; exit 3");
+    out.says(77, "done at 2");
+    assert!(out.stderr.contains(" with exit status 3; its output is no longer kept"), "{out:?}");
+    assert_eq!(place.show("done")["state"], "expired");
+    place.idem(["erase", "--key", "back"]).says(1, "it is received: complete it or `idem resolve");
+    place.idem(["erase", "--key", "missing"]).says(1, "there is no operation with this key");
+    place.sh("--key short --response-ttl 1ms", "echo secret");
+    assert_eq!(place.idem(["sweep"]).parts(), (Some(0), "erased 1, purged 0\n", ""));
+    assert_eq!(place.idem(["sweep", "--json"]).stdout, "{\"erased\":0,\"purged\":0}\n");
+}
+
+#[test]
+fn a_verdict_needs_its_parts() {
+    let place = filled();
+    let resolve = |args: &[&str]| {
+        let fixed = ["resolve", "--tenant", "acme", "--key", "parked"];
+        place.idem(fixed.iter().chain(args))
+    };
+    resolve(&["--reason", "r"]).says(64, "the following required arguments were not provided");
+    resolve(&["--completed"]).says(64, "the following required arguments were not provided: --reason <TEXT>");
+    resolve(&["--completed", "--did-not-happen", "--reason", "r"])
+        .says(64, "the argument '--completed' cannot be used");
+    resolve(&["--completed", "--reason", ""]).says(64, "a label is 1 to 128 bytes");
+    resolve(&["--completed", "--reason", "r", "--stdout", "missing"]).says(64, "missing cannot be read");
+    place.write("large", vec![b'x'; 1 << 20]);
+    resolve(&["--completed", "--reason", "r", "--stdout", "large"])
+        .says(64, "large is larger than the ledger keeps");
+    assert_eq!(resolve(&["--did-not-happen", "--reason", "r"]).code, Some(75), "its lease may still run");
+    assert_eq!(
+        place.idem(["show", "--json", "--tenant", "acme", "--key", "parked"]).json()["state"],
+        "uncertain"
+    );
+    assert_eq!(resolve(&["--completed", "--reason", "r"]).code, Some(0));
+    let out = place.sh("--key parked --tenant acme --operation charge/v1", "exit 1");
+    assert_eq!(out.parts(), (Some(0), "", ""));
+}
+
+#[test]
+fn help_completions_and_the_man_page_are_there() {
+    let place = Place::new();
+    let codes = place.idem(["help", "exit-codes"]);
+    assert_eq!((codes.code, codes.stderr.as_str()), (Some(0), ""));
+    for code in ["its own", "64", "65", "69", "70", "75", "76", "77", "78", "126", "127"] {
+        assert!(codes.stdout.lines().any(|line| line.starts_with(&format!("  {code} "))), "{code}");
+    }
+    for (args, part) in [
+        (vec!["help"], "Usage: idem [OPTIONS] <COMMAND>"),
+        (vec!["--help"], "Usage: idem [OPTIONS] <COMMAND>"),
+        (vec!["help", "run"], "Usage: idem run [OPTIONS] --key <KEY> -- <CMD>..."),
+        (vec!["run", "--help"], "Usage: idem run [OPTIONS] --key <KEY> -- <CMD>..."),
+        (vec!["--version"], concat!("idem ", env!("CARGO_PKG_VERSION"))),
+        (vec!["completions", "bash"], "complete -F _idem"),
+        (vec!["completions", "zsh"], "#compdef idem"),
+        (vec!["completions", "fish"], "complete -c idem"),
+        (vec!["man"], ".TH idem 1"),
+    ] {
+        let out = place.idem(&args);
+        assert!(
+            out.stdout.contains(part) && out.stderr.is_empty() && out.code == Some(0),
+            "{args:?}: {out:?}"
+        );
+    }
+    place.idem(["help", "nothing"]).says(64, "there is no help about `nothing`");
+    place.idem(["completions", "tcsh"]).says(64, "invalid value 'tcsh' for '<SHELL>'");
+    place.idem(["nothing"]).says(64, "unrecognized subcommand 'nothing'; see `idem help`");
+    place.command::<&str>([]).output().map(common::Out::from).unwrap().says(64, "no command is given");
+}
