@@ -44,7 +44,8 @@ pub fn check(before: Option<&Record>, after: Option<&Record>, context: &Context)
         (from, to) => return Err(format!("{from:?} became {to:?}")),
     }
     match (holder(before), holder(after)) {
-        (None, None) => ensure(after.state == State::Received, || "a grant left no attempt".to_owned()),
+        // Without an attempt after it, `after.check()` has left only R.
+        (None, None) => Ok(()),
         (Some(_), None) => Err("the latest attempt was lost (G-18)".to_owned()),
         (Some(old), Some(new)) if old.fence == new.fence => check_same_attempt(before, after, old, new),
         (_, Some(new)) => check_grant(before, after, new, view),
@@ -77,6 +78,12 @@ fn check_intent(before: &Record, after: &Record) -> Result<(), String> {
         && !before.registered
         && before.checkpoints.is_empty();
     ensure(!forgets || may_forget, || "a fingerprint was forgotten that has to be kept (G-31)".to_owned())?;
+    // What was asked for with it is set with the fingerprint, and goes with the content of a finished operation.
+    let payload_may_go = before.state == State::Completed && after.payload.is_none();
+    ensure(before.payload == after.payload || before.fingerprint.is_none() || payload_may_go, || {
+        "the payload changed (G-24)".to_owned()
+    })?;
+    ensure(keeps_facts(before, after), || "a checkpoint was lost or changed (G-21)".to_owned())?;
     ensure(after.registered >= before.registered, || "a registration was forgotten (G-24)".to_owned())?;
     ensure(before.first_grant_at.is_none() || after.first_grant_at == before.first_grant_at, || {
         "the time of the first grant changed".to_owned()
@@ -84,6 +91,16 @@ fn check_intent(before: &Record, after: &Record) -> Result<(), String> {
     ensure(after.earlier_lease_until >= before.earlier_lease_until, || {
         "the last lease deadline of earlier attempts fell (G-19)".to_owned()
     })
+}
+
+/// Checkpoints are only added to; a finished operation may lose their values.
+fn keeps_facts(before: &Record, after: &Record) -> bool {
+    let values_may_go = before.state == State::Completed;
+    before.checkpoints.len() <= after.checkpoints.len()
+        && before.checkpoints.iter().zip(&after.checkpoints).all(|(old, new)| {
+            (old.attempt_number, &old.name, old.at) == (new.attempt_number, &new.name, new.at)
+                && (old.value == new.value || (values_may_go && new.value.is_empty()))
+        })
 }
 
 /// C to C: content may go, and the digest and reference with it; nothing else moves (G-30, G-41, G-44).

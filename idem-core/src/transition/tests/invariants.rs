@@ -148,6 +148,34 @@ fn the_intent_is_kept() {
 }
 
 #[test]
+fn facts_and_payload_are_kept() {
+    let before = running(Make { registered: true, ..RECOVER });
+    let renewed = after(&Renew::new(held(OWN), Lease::default()), Some(&before));
+    let complaint = "the payload changed";
+    broken(Some(&before), &renewed, complaint, |record| record.payload = None);
+    broken(Some(&before), &renewed, complaint, |record| record.payload = Some(Bytes::from_static(b"x")));
+    let complaint = "a checkpoint was lost or changed";
+    broken(Some(&before), &renewed, complaint, |record| record.checkpoints.clear());
+    broken(Some(&before), &renewed, complaint, |record| record.checkpoints[0].attempt_number = 3);
+    broken(Some(&before), &renewed, complaint, |record| record.checkpoints[0].name = label("refunded"));
+    broken(Some(&before), &renewed, complaint, |record| record.checkpoints[0].at = NOW);
+    broken(Some(&before), &renewed, complaint, |record| record.checkpoints[0].value = Bytes::new());
+    // Of a finished operation both may go, and not come back as something else.
+    let completed = Make { registered: true, ..RECOVER }.completed(None, None, None);
+    let erased = after(&Erase::new(id()), Some(&completed));
+    assert!(erased.payload.is_none() && erased.checkpoints[0].value.is_empty());
+    broken(Some(&completed), &erased, "the payload changed", |it| it.payload = Some(Bytes::new()));
+    broken(Some(&completed), &erased, complaint, |it| it.checkpoints[0].value = Bytes::from_static(b"x"));
+    // Register gives a forgotten operation the payload of its new intent.
+    let forgotten = Record { fingerprint: None, ..received(EXECUTE) };
+    let register = Register::new(id(), FINGERPRINT).payload(&b"new"[..]);
+    assert!(after(&register, Some(&forgotten)).payload.is_some());
+    // A fact more is no fact less.
+    let fact = crate::request::SaveCheckpoint::new(held(OWN), label("sent"), "", Lease::default());
+    assert_eq!(after(&fact, Some(&before)).checkpoints.len(), 2);
+}
+
+#[test]
 fn states_follow_each_other() {
     let (received, uncertain) = (received(EXECUTE), EXECUTE.uncertain(NOW, ParkCause::Lapse));
     let completed = EXECUTE.completed(None, None, None);
