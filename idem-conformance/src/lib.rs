@@ -1,9 +1,9 @@
-#![allow(dead_code, reason = "parts of the environment wait for the families that use them")]
 #![doc = include_str!("../README.md")]
 
 mod capability;
 mod cases;
 mod clock;
+mod crash;
 mod env;
 mod evidence;
 mod failure;
@@ -22,6 +22,7 @@ mod watched;
 
 pub use capability::{Capability, Declared, Support};
 pub use clock::SteppedClock;
+pub use crash::child::dispatch;
 pub use evidence::{Evidence, Fact};
 pub use failure::Failure;
 pub use harness::Harness;

@@ -39,6 +39,9 @@ impl Program {
 /// A skipped or required backend, zero executed scenarios and a bad seed are told on stderr.
 #[must_use]
 pub fn main(program: Program, harnesses: Vec<Arc<dyn Harness>>) -> ExitCode {
+    if let Some(ended) = crate::dispatch(&harnesses) {
+        return ended;
+    }
     let arguments = Arguments::from_args();
     let seed = match run_seed() {
         Ok(seed) => seed,

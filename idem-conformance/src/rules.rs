@@ -48,7 +48,7 @@ pub const RULES: &[Rule] = &[
     suite("G-17", "complete is total"),
     suite("G-18", "takeover is not re-execution"),
     suite("G-19", "recovery decides"),
-    elsewhere("G-20", "downstream key", "a function of the id in the core, proved there"),
+    suite("G-20", "downstream key"),
     suite("G-21", "checkpoints"),
     suite("G-22", "uncertain is visible"),
     suite("G-23", "on a lapse"),
@@ -80,7 +80,7 @@ pub const RULES: &[Rule] = &[
     elsewhere("G-91", "spans and logs", "made by the ledger, proved with the ledger"),
     elsewhere("G-100", "attempt ids are secret", "made by the core, proved there"),
     suite("G-101", "hostile keys"),
-    elsewhere("G-102", "startup checks", "proved by each store's own tests, which see its settings"),
+    suite("G-102", "startup checks"),
 ];
 
 /// The rule with this id.

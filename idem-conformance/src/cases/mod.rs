@@ -2,10 +2,12 @@
 
 mod clock;
 mod concurrency;
+mod crash;
 mod fingerprint;
 mod histories;
 mod identity;
 mod input;
+mod kills;
 mod lease;
 mod load;
 mod model;
@@ -24,6 +26,8 @@ pub(crate) const ALL: &[&[Scenario]] = &[
     waiting::SCENARIOS,
     lease::SCENARIOS,
     recovery::SCENARIOS,
+    crash::SCENARIOS,
+    kills::SCENARIOS,
     replay::SCENARIOS,
     retention::SCENARIOS,
     clock::SCENARIOS,
