@@ -57,7 +57,7 @@ pub enum Claimed {
 }
 
 /// A claim that was given.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Grant {
     /// Which operation.

@@ -7,6 +7,7 @@ pub mod batch;
 pub mod cas;
 pub mod clock;
 pub mod codec;
+mod debug;
 mod error;
 mod fingerprint;
 mod key;

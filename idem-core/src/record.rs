@@ -226,7 +226,7 @@ pub struct Resolution {
 }
 
 /// Everything that the ledger keeps about one operation.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Record {
     /// Which operation.

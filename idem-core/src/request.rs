@@ -10,7 +10,7 @@ use crate::record::{AbsenceReason, EffectClass, View};
 use crate::time::{Lease, Retention};
 
 /// Stores an intent without a grant (G-24).
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct Register {
     /// Which operation.
@@ -176,7 +176,7 @@ impl Renew {
 }
 
 /// Records a fact before the next foreign step, and renews the lease (G-21).
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct SaveCheckpoint {
     /// Whose.
