@@ -13,6 +13,7 @@ mod statements;
 mod store;
 #[cfg(test)]
 mod tests;
+mod typed;
 mod writer;
 
 pub use config::{OnRisk, SqliteConfig, Synchronous};

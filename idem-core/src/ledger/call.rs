@@ -12,14 +12,15 @@ use tokio::task::JoinHandle;
 
 use super::Ledger;
 use super::answer::{Answer, Failed, Failure, FailureKind, Unrecorded};
-use super::claiming::{Begin, NotRun};
+use super::claiming::Begin;
 use super::hold::{Attempt, Hold};
 use super::recovery::{Recovery, Verdict};
-use crate::answer::{Completed, Parked, Released, Replay};
+use super::value::encode;
+use crate::answer::{Completed, Parked, Released};
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprints;
 use crate::key::OperationId;
-use crate::outcome::{Content, Outcome, OutcomeKind, StoredOutcome};
+use crate::outcome::Outcome;
 use crate::record::{AbsenceReason, EffectClass, View};
 use crate::request::{Intent, OnLapse};
 
@@ -150,7 +151,7 @@ impl<R> Call<R> {
         let give_up = ledger.give_up();
         let hold = match ledger.claim_until(&id, fingerprints, intent, give_up).await? {
             Begin::Execute(granted) => granted.start(),
-            Begin::NotRun(not_run) => return not_run_answer(not_run),
+            Begin::NotRun(not_run) => return Answer::of_not_run(not_run),
             Begin::Recover(recovery) => match recover(recovery, reconciler).await? {
                 Recovered::Run(hold) => hold,
                 Recovered::Answer(answer) => return Ok(answer),
@@ -160,7 +161,7 @@ impl<R> Call<R> {
                     match ledger.claim_until(&id, fingerprints, intent, give_up).await? {
                         Begin::Execute(granted) => granted.start(),
                         Begin::Recover(recovery) => return park_answer(recovery).await,
-                        Begin::NotRun(not_run) => return not_run_answer(not_run),
+                        Begin::NotRun(not_run) => return Answer::of_not_run(not_run),
                     }
                 }
             },
@@ -381,53 +382,8 @@ fn failed_answer<T>(
     replayed: bool,
 ) -> Answer<T> {
     match why_unrecorded(settled) {
-        None => {
-            let stored = StoredOutcome::of(outcome, outcome.digest(), None);
-            Answer::Failed { failure: Failed::of(&stored), replayed }
-        }
+        None => Answer::Failed { failure: Failed::stored(outcome), replayed },
         Some(why) => unrecorded(failure, why),
-    }
-}
-
-/// The body of a success is the JSON of its value. A value that JSON cannot hold is completed without body: the effect
-/// happened, and it must not run again for that (G-17, G-33).
-fn encode<T: Serialize>(value: &T) -> Outcome {
-    match serde_json::to_vec(value) {
-        Ok(body) => Outcome::success().body(body),
-        Err(error) => {
-            tracing::warn!(%error, "a result cannot be written as JSON; it is stored without body");
-            Outcome::success()
-        }
-    }
-}
-
-fn not_run_answer<T: DeserializeOwned>(not_run: NotRun) -> Result<Answer<T>> {
-    Ok(match not_run {
-        NotRun::Replay(replay) => return replay_answer(*replay),
-        NotRun::InProgress { retry_after_ms, attempt_number } => {
-            Answer::InProgress { retry_after: Duration::from_millis(retry_after_ms), attempt_number }
-        }
-        NotRun::Conflict => Answer::Conflict,
-        NotRun::Expired(expired) => Answer::Expired(*expired),
-        NotRun::Uncertain { since } => Answer::Uncertain { since },
-        NotRun::Nothing => return Err(Error::internal("a claim to run was answered as one to recover")),
-    })
-}
-
-fn replay_answer<T: DeserializeOwned>(replay: Replay) -> Result<Answer<T>> {
-    let Replay { outcome, completed_at, .. } = replay;
-    match (&outcome.kind, &outcome.content) {
-        (OutcomeKind::Failure, _) => Ok(Answer::Failed { failure: Failed::of(&outcome), replayed: true }),
-        (OutcomeKind::Success, Content::Kept { body: Some(body), .. }) => {
-            serde_json::from_slice(body).map(Answer::Replayed).map_err(|error| {
-                Error::with_source(
-                    crate::error::ErrorKind::Corrupt,
-                    "the operation was done, and its stored result does not decode as the type that is asked for",
-                    error,
-                )
-            })
-        }
-        (OutcomeKind::Success, _) => Ok(Answer::Omitted { outcome: Box::new(outcome), completed_at }),
     }
 }
 

@@ -57,6 +57,23 @@ pub enum NotRun {
     Nothing,
 }
 
+impl NotRun {
+    /// What an answer other than a grant says; `None` for a grant, and for an attempt id that is used up.
+    pub(super) fn of(answer: Claimed) -> Option<Self> {
+        Some(match answer {
+            Claimed::Granted(_) | Claimed::Ended => return None,
+            Claimed::Replay(replay) => Self::Replay(replay),
+            Claimed::InProgress { retry_after_ms, attempt_number, .. } => {
+                Self::InProgress { retry_after_ms, attempt_number }
+            }
+            Claimed::Conflict => Self::Conflict,
+            Claimed::Expired(expired) => Self::Expired(expired),
+            Claimed::Uncertain { since } => Self::Uncertain { since },
+            Claimed::Nothing => Self::Nothing,
+        })
+    }
+}
+
 /// A grant in mode `Execute` whose effect has not begun. Dropped before [`start`](Self::start) it is given back in the
 /// background, best effort: nothing can have happened (G-53).
 #[derive(Debug)]
@@ -168,18 +185,13 @@ impl Ledger {
                     Some(begin) => return Ok(begin),
                     None => None,
                 },
-                (Claimed::Ended, _) => None,
                 (Claimed::InProgress { retry_after_ms, attempt_number, version }, _) => {
                     if waiter.wait(Busy { retry_after_ms, version }).await {
                         continue;
                     }
                     return Ok(Begin::NotRun(NotRun::InProgress { retry_after_ms, attempt_number }));
                 }
-                (Claimed::Replay(replay), _) => Some(NotRun::Replay(replay)),
-                (Claimed::Conflict, _) => Some(NotRun::Conflict),
-                (Claimed::Expired(expired), _) => Some(NotRun::Expired(expired)),
-                (Claimed::Uncertain { since }, _) => Some(NotRun::Uncertain { since }),
-                (Claimed::Nothing, _) => Some(NotRun::Nothing),
+                (answer, _) => NotRun::of(answer),
             };
             if let Some(not_run) = not_run {
                 waiter.is_over();

@@ -11,6 +11,7 @@ mod hold;
 mod policy;
 mod recovery;
 mod repeat;
+mod value;
 mod waiting;
 
 use std::fmt;

@@ -1,0 +1,111 @@
+//! Results as JSON: what a handler returns, and what a stored outcome is as an answer (G-30).
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::answer::{Answer, Failed};
+use super::claiming::NotRun;
+use crate::answer::Claimed;
+use crate::error::{Error, ErrorKind, Result};
+use crate::outcome::{Content, Outcome, OutcomeKind, StoredOutcome};
+use crate::time::Timestamp;
+
+impl Outcome {
+    /// A success whose body is the JSON of `value`.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), idem_core::Error> {
+    /// let outcome = idem_core::Outcome::json(&[1, 2])?;
+    /// assert_eq!(outcome.digest(), idem_core::Outcome::success().body("[1,2]").digest());
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a value that JSON cannot hold, such as a map with keys that are not text.
+    pub fn json<T: Serialize + ?Sized>(value: &T) -> Result<Self> {
+        let body = serde_json::to_vec(value).map_err(|error| {
+            Error::with_source(
+                ErrorKind::InvalidInput,
+                "a result cannot be written as JSON: change its type",
+                error,
+            )
+        })?;
+        Ok(Self::success().body(body))
+    }
+}
+
+/// The outcome of a handler that returned `value`. What JSON cannot hold is completed without body: the effect
+/// happened, and it must not run again for that (G-17, G-33).
+pub(super) fn encode<T: Serialize>(value: &T) -> Outcome {
+    Outcome::json(value).unwrap_or_else(|error| {
+        tracing::warn!(?error, "a result is stored without body");
+        Outcome::success()
+    })
+}
+
+impl Failed {
+    /// What a replay of this outcome tells, where it is a failure.
+    pub(super) fn stored(outcome: &Outcome) -> Self {
+        Self::of(&StoredOutcome::of(outcome, outcome.digest(), None))
+    }
+}
+
+impl<T: DeserializeOwned> Answer<T> {
+    /// What a claim that was not granted says, for stores with typed methods of their own.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupt` when the operation was done and its stored result does not decode as `T`; `Internal` for a grant.
+    pub fn of_claimed(claimed: Claimed) -> Result<Self> {
+        match NotRun::of(claimed) {
+            Some(not_run) => Self::of_not_run(not_run),
+            None => Err(Error::internal("a claim was granted, or ended, where an answer was expected")),
+        }
+    }
+
+    /// What an outcome says that was stored now, at `completed_at`, for stores with typed methods of their own.
+    ///
+    /// # Errors
+    ///
+    /// `Corrupt` when a success does not decode as `T`.
+    pub fn of_executed(outcome: &Outcome, completed_at: Timestamp) -> Result<Self> {
+        let stored = StoredOutcome::of(outcome, outcome.digest(), None);
+        Ok(match Self::of_stored(stored, completed_at)? {
+            Self::Replayed(value) => Self::Executed(value),
+            Self::Failed { failure, .. } => Self::Failed { failure, replayed: false },
+            other => other,
+        })
+    }
+
+    pub(super) fn of_not_run(not_run: NotRun) -> Result<Self> {
+        Ok(match not_run {
+            NotRun::Replay(replay) => return Self::of_stored(replay.outcome, replay.completed_at),
+            NotRun::InProgress { retry_after_ms, attempt_number } => {
+                Self::InProgress { retry_after: Duration::from_millis(retry_after_ms), attempt_number }
+            }
+            NotRun::Conflict => Self::Conflict,
+            NotRun::Expired(expired) => Self::Expired(*expired),
+            NotRun::Uncertain { since } => Self::Uncertain { since },
+            NotRun::Nothing => return Err(Error::internal("a claim to run was answered as one to recover")),
+        })
+    }
+
+    fn of_stored(outcome: StoredOutcome, completed_at: Timestamp) -> Result<Self> {
+        match (&outcome.kind, &outcome.content) {
+            (OutcomeKind::Failure, _) => Ok(Self::Failed { failure: Failed::of(&outcome), replayed: true }),
+            (OutcomeKind::Success, Content::Kept { body: Some(body), .. }) => {
+                serde_json::from_slice(body).map(Self::Replayed).map_err(|error| {
+                    Error::with_source(
+                        ErrorKind::Corrupt,
+                        "the operation was done, and its stored result does not decode as the type that is asked for",
+                        error,
+                    )
+                })
+            }
+            (OutcomeKind::Success, _) => Ok(Self::Omitted { outcome: Box::new(outcome), completed_at }),
+        }
+    }
+}
