@@ -9,8 +9,9 @@ use idem_core::clock::Clock;
 use idem_core::store::Limits;
 use idem_core::transition::{Context, Sweep, SweepStep, Transition, Write};
 use idem_core::{ErrorKind, OperationId, Result, Timestamp};
-use rusqlite::Transaction;
+use rusqlite::{Connection, Transaction};
 
+use crate::readers;
 use crate::statements::{self, Found};
 
 /// What the transitions of a store decide by, beside record and request.
@@ -127,6 +128,11 @@ pub(crate) trait Work: Send {
     /// Runs inside the group's transaction. After an error of its own it has written nothing, or what is right to keep.
     fn run(&mut self, group: &mut Group<'_>) -> Result<Answer>;
 
+    /// The answer that the committed record decides without a write, while another process holds the write lock.
+    fn look(&self, _connection: &Connection, _rules: &Rules) -> Option<Result<Answer>> {
+        None
+    }
+
     /// Whether it can be run again after a rollback that was not its fault.
     fn repeatable(&self) -> bool {
         true
@@ -144,6 +150,11 @@ where
     fn run(&mut self, group: &mut Group<'_>) -> Result<Answer> {
         group.apply(&self.0).map(|answer| Box::new(answer) as Answer)
     }
+
+    fn look(&self, connection: &Connection, rules: &Rules) -> Option<Result<Answer>> {
+        let answer = readers::look(connection, &self.0, rules)?;
+        Some(answer.map(|answer| Box::new(answer) as Answer))
+    }
 }
 
 /// A read, for when a reader cannot.
@@ -152,6 +163,11 @@ pub(crate) struct Look(pub(crate) OperationId);
 impl Work for Look {
     fn run(&mut self, group: &mut Group<'_>) -> Result<Answer> {
         Ok(Box::new(statements::find(group.transaction, &self.0)?))
+    }
+
+    fn look(&self, connection: &Connection, _rules: &Rules) -> Option<Result<Answer>> {
+        // Whatever prevented the reader may prevent this too; then it is asked again.
+        statements::find(connection, &self.0).ok().map(|found| Ok(Box::new(found) as Answer))
     }
 }
 

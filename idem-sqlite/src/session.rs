@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
-use std::time::Duration;
 
 use idem_core::wake::Bells;
 use idem_core::{Error, Result};
@@ -24,8 +23,10 @@ pub(crate) struct Session {
     connection: Connection,
     /// Pages in the write-ahead log after the last commit, whoever wrote them.
     log_pages: Arc<AtomicI32>,
-    /// The log is written back when it has so many pages.
-    checkpoint_at: i32,
+    /// The log is to be written back whenever it has so many pages.
+    pub(crate) checkpoint_pages: i32,
+    /// When it has so many next time: more, after a reader was in the way.
+    pub(crate) checkpoint_at: i32,
     suspicious_groups: u32,
     /// While it is set, statements that would break the group are refused.
     closure_runs: Arc<AtomicBool>,
@@ -105,6 +106,7 @@ impl Session {
         Ok(Self {
             connection,
             log_pages,
+            checkpoint_pages: CHECKPOINT_PAGES,
             checkpoint_at: CHECKPOINT_PAGES,
             suspicious_groups: 0,
             closure_runs,
@@ -127,12 +129,27 @@ impl Session {
         Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)
     }
 
-    /// Begins a write transaction as soon as no other process holds the lock.
-    fn begin_patiently(&self, timeout: Duration) -> rusqlite::Result<Transaction<'_>> {
-        let mut patience = Patience::new(timeout);
+    /// Begins a write transaction as soon as no other process holds the lock. Meanwhile it answers what needs no write,
+    /// so that a replay does not wait for somebody's long transaction.
+    fn begin_patiently(&self, shared: &Shared, jobs: &mut Vec<Job>) -> rusqlite::Result<Transaction<'_>> {
+        let mut patience = Patience::new(shared.busy_timeout());
+        let mut looked_at = 0;
         loop {
             match self.begin() {
-                Err(error) if is_busy(&error) && patience.wait() => {}
+                Err(error) if is_busy(&error) => {
+                    let new = jobs.split_off(looked_at.min(jobs.len()));
+                    for job in new {
+                        match job.request().look(&self.connection, &shared.rules) {
+                            Some(answer) => drop(job.answer(answer)),
+                            None => jobs.push(job),
+                        }
+                    }
+                    looked_at = jobs.len();
+                    if jobs.is_empty() || !patience.wait() {
+                        return Err(error);
+                    }
+                    shared.more(jobs);
+                }
                 begun => return begun,
             }
         }
@@ -188,7 +205,7 @@ impl Session {
     pub(crate) fn group(&mut self, shared: &Shared, jobs: &mut Vec<Job>, untaken: &mut Vec<Answer>) {
         let one_closure = self.suspicious_groups > 0;
         self.suspicious_groups = self.suspicious_groups.saturating_sub(1);
-        let transaction = match self.begin_patiently(shared.busy_timeout()) {
+        let transaction = match self.begin_patiently(shared, jobs) {
             Ok(transaction) => transaction,
             Err(error) => return fail(jobs, &work(error)),
         };
@@ -235,8 +252,8 @@ impl Session {
         self.log_pages.load(Ordering::Relaxed) >= self.checkpoint_at
     }
 
-    /// Writes the log back to the database, as far as no reader needs it. It is written from its start again once
-    /// everything was written back.
+    /// Writes the log back to the database, as far as no reader needs it. Once everything was written back the log is
+    /// written from its start again.
     pub(crate) fn checkpoint_if_due(&mut self) {
         if !self.wants_checkpoint() {
             return;
@@ -244,18 +261,17 @@ impl Session {
         let done = self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| {
             Ok((row.get::<_, i32>(1)?, row.get::<_, i32>(2)?))
         });
-        let pages = self.log_pages.load(Ordering::Relaxed);
         match done {
             Ok((in_log, written)) if written >= in_log => {
                 self.log_pages.store(0, Ordering::Relaxed);
-                self.checkpoint_at = CHECKPOINT_PAGES;
+                self.checkpoint_at = self.checkpoint_pages;
+                return;
             }
-            // A reader holds an old snapshot, or another process is at it: again after some more pages.
-            Ok(_) => self.checkpoint_at = pages.saturating_add(CHECKPOINT_PAGES / 4),
-            Err(error) => {
-                self.checkpoint_at = pages.saturating_add(CHECKPOINT_PAGES / 4);
-                tracing::warn!(%error, "the write-ahead log could not be written back");
-            }
+            // A reader holds an old snapshot, or another process is at it.
+            Ok(_) => {}
+            Err(error) => tracing::warn!(%error, "the write-ahead log could not be written back"),
         }
+        let pages = self.log_pages.load(Ordering::Relaxed);
+        self.checkpoint_at = pages.saturating_add(self.checkpoint_pages / 4);
     }
 }

@@ -86,9 +86,14 @@ impl Shared {
         }
     }
 
+    /// Whether the thread has work, or had more than one caller's a moment ago.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.gate.crowded.load(Ordering::SeqCst) || self.gate.queued.load(Ordering::SeqCst) > 0
+    }
+
     /// Runs `work` on this thread, as a group of its own, if nobody else is at it. `None`: it was not run.
     fn enter<R>(&self, work: impl FnOnce(&mut Group<'_>) -> Result<R>) -> Option<Result<R>> {
-        if self.gate.crowded.load(Ordering::SeqCst) || self.gate.queued.load(Ordering::SeqCst) > 0 {
+        if self.is_crowded() {
             return None;
         }
         let session = match self.session.try_lock() {

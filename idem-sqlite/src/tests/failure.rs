@@ -5,7 +5,7 @@ use std::time::Duration;
 use idem_core::request::{Complete, Query};
 use idem_core::{Claimed, ErrorKind, Outcome, Retention, Store as _, Ttl};
 
-use super::{Fixture, claim, id};
+use super::{Fixture, claim, id, poll};
 
 #[tokio::test]
 async fn a_lock_is_waited_for_then_unavailable_then_success() {
@@ -16,7 +16,13 @@ async fn a_lock_is_waited_for_then_unavailable_then_success() {
     let claim_new = claim("new");
     let error = fixture.store.claim(&claim_new).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-    // What only reads goes on.
+    // What only reads goes on, also where it would have gone to the writer.
+    let held_up = claim("held-up");
+    let mut holding_up = Box::pin(fixture.store.claim(&held_up));
+    assert!(poll(holding_up.as_mut()).is_pending());
+    let replay = fixture.store.shared().apply(&claim("done")).await.unwrap();
+    assert!(matches!(replay, Claimed::Replay(_)), "{replay:?}");
+    assert_eq!(holding_up.await.unwrap_err().kind(), ErrorKind::Unavailable);
     assert!(matches!(fixture.store.claim(&claim("done")).await.unwrap(), Claimed::Replay(_)));
     assert!(fixture.store.get(&id("done")).await.unwrap().is_some());
     assert_eq!(fixture.store.stats().await.unwrap().completed, 1);

@@ -4,6 +4,7 @@ mod cancel;
 mod commit;
 mod failure;
 mod local;
+mod log;
 mod opening;
 
 use std::pin::Pin;
