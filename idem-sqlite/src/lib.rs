@@ -1,5 +1,6 @@
 //! The operation ledger in one SQLite file.
 
+mod bells;
 mod config;
 mod error;
 mod group;

@@ -17,6 +17,7 @@ use idem_core::{Claim, Claimed, Error, ErrorKind, OperationId, Record, Result, V
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
+use crate::bells;
 use crate::config::SqliteConfig;
 use crate::group::{Look, Rules, SweepBatch, SweptBatch};
 use crate::readers::Readers;
@@ -104,7 +105,7 @@ impl SqliteStore {
         let readers = Readers::open(&config)?;
         let rules =
             Rules { clock: Arc::clone(&config.clock), limits: config.limits, step_ms: config.step_ms };
-        let shared = Arc::new(Shared::new(Session::new(connection)?, rules, &config));
+        let shared = Arc::new(Shared::new(Session::new(connection)?, rules, bells::of(&instance), &config));
         let capabilities = config.capabilities();
         let ended = std::sync::Mutex::new(Some(ended));
         Ok(Self(Arc::new(Inner { shared, readers, config, capabilities, instance, ended })))

@@ -15,6 +15,7 @@ use idem_core::wake::Bells;
 use idem_core::{Claimed, Error, Mode, Result};
 use tokio::sync::oneshot;
 
+use crate::config::SqliteConfig;
 use crate::group::{Answer, Apply, Group, Rules, Work};
 use crate::session::Session;
 
@@ -30,7 +31,7 @@ pub(crate) struct Shared {
     session: Mutex<Session>,
     gate: Gate,
     pub(crate) rules: Rules,
-    pub(crate) bells: Bells,
+    pub(crate) bells: Arc<Bells>,
     group_max: usize,
     busy_timeout: Duration,
 }
@@ -62,13 +63,13 @@ impl Drop for Queued<'_> {
 }
 
 impl Shared {
-    pub(crate) fn new(session: Session, rules: Rules, config: &crate::SqliteConfig) -> Self {
+    pub(crate) fn new(session: Session, rules: Rules, bells: Arc<Bells>, config: &SqliteConfig) -> Self {
         Self {
             queue: Queue::new(config.queue_capacity),
             session: Mutex::new(session),
             gate: Gate::default(),
             rules,
-            bells: Bells::default(),
+            bells,
             group_max: config.group_max,
             busy_timeout: config.busy_timeout,
         }

@@ -41,7 +41,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         |env| Box::pin(killed_during_a_call(env)),
     )
     .needs(P_D)
-    .evidence(&[(Fact::Kills, 20), (Fact::Checks, 60)]),
+    .evidence(&[(Fact::Kills, 20), (Fact::Checks, 50)]),
     Scenario::new(
         Family::Crash,
         "CR-013",

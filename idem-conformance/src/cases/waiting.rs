@@ -143,8 +143,14 @@ async fn a_hot_key_has_no_stampede(env: &Env) -> Verdict {
     let released = store.release(&Release::new(grant.held())).await?;
     ensure_let!(env, released; Released::Released { .. }, "the release");
     let mut grants = 0;
-    for waiter in waiters {
-        match end_of(waiter).await?.answer {
+    let mut waiters = waiters;
+    while !waiters.is_empty() {
+        // Whoever was granted ends first, and it can be any of them: the others wait for its completion.
+        let Some(ended) = waiters.iter().position(tokio::task::JoinHandle::is_finished) else {
+            tokio::task::yield_now().await;
+            continue;
+        };
+        match end_of(waiters.swap_remove(ended)).await?.answer {
             Claimed::Granted(grant) => {
                 grants += 1;
                 completed(env, &*store, &complete(&grant, "after all"), "it").await?;

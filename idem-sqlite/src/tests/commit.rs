@@ -143,7 +143,9 @@ async fn waiters_are_woken_after_the_commit_of_a_change_of_state() {
     let id = id("k");
     let mut changed = Box::pin(fixture.store.changed(&id, version));
     assert!(poll(changed.as_mut()).is_pending());
-    fixture.store.release(&idem_core::request::Release::new(grant.held())).await.unwrap();
+    // By another handle of this process, which is another writer.
+    let other = crate::SqliteStore::open(fixture.store.path()).await.unwrap();
+    other.release(&idem_core::request::Release::new(grant.held())).await.unwrap();
     assert!(poll(changed.as_mut()).is_ready());
     assert!(poll(Box::pin(fixture.store.changed(&id, version)).as_mut()).is_ready(), "changed before");
 }

@@ -233,7 +233,7 @@ impl World {
             }
             _ => {
                 let context = self.context(STEP_MS);
-                let before = self.model.remove(id);
+                let before = self.model.remove(&id);
                 let mut after = before.clone();
                 let answer = request.decide(&mut after, &context);
                 invariants::check(before.as_ref(), after.as_ref(), &context)
