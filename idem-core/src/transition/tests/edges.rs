@@ -2,7 +2,8 @@
 
 use super::expect;
 use super::fixture::{
-    Column, Depth, FINGERPRINT, GUARDS_MS, NOW, OTHER, OWN, at, context, id, label, makes, outcome, shapes,
+    Column, Depth, FINGERPRINT, GUARDS_MS, NOW, OTHER, OWN, STEP_MS, at, context, id, label, makes, outcome,
+    shapes,
 };
 use super::held::held;
 use super::table::{After, refuse, verify};
@@ -12,7 +13,7 @@ use crate::attempt::Fence;
 use crate::record::{Ending, HISTORY_MAX, Mode, Record, State, View};
 use crate::request::{Claim, Complete, Erase, Intent, OnLapse, Park, Register, Release, Renew};
 use crate::time::{Lease, Retention, Timestamp};
-use crate::transition::{Context, Sweep, Transition, Write};
+use crate::transition::{Context, Sweep, SweepStep, Transition, Write};
 
 fn claim(intent: Intent) -> Claim {
     Claim::new(id(), FINGERPRINT, label("claimer")).intent(intent).attempt(OTHER)
@@ -173,6 +174,31 @@ fn a_guard_only_delays_the_taker() {
             assert_eq!(matches!(step.answer, Claimed::Granted(_)), view == View::Lapsed);
         }
     }
+}
+
+/// Stores index `sweep_at`: a sweep has something to do from that instant on, and not before (G-43).
+#[test]
+fn a_sweep_is_due_from_the_instant_that_stores_index() {
+    for column in Column::ALL {
+        for shape in shapes(column, 0) {
+            let Some(record) = shape.record else { continue };
+            let due_at = record.sweep_at(STEP_MS);
+            assert!(due_at.is_none() || record.state == State::Completed, "{}", shape.name);
+            let ends = [due_at, record.response_until, record.identity_until, record.purge_at(STEP_MS)];
+            let around = ends.into_iter().flatten().flat_map(|end| [-1, 0, 1].map(|ms| later(end, ms)));
+            for now in around.chain([NOW, at(1_000_000)]) {
+                let mut context = context(0);
+                context.now = now;
+                let step = Sweep::new(id()).apply(Some(&record), &context).unwrap();
+                let due = due_at.is_some_and(|due_at| now >= due_at);
+                assert_eq!(step.answer != SweepStep::Kept, due, "{} at {now:?}: {due_at:?}", shape.name);
+            }
+        }
+    }
+}
+
+fn later(instant: Timestamp, ms: i64) -> Timestamp {
+    Timestamp::from_millis(instant.as_millis().saturating_add_signed(ms))
 }
 
 /// Every transition tells its operation, by which a store finds the record.
