@@ -30,9 +30,9 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use tokio::sync::{Notify, Semaphore, oneshot};
+use tokio::sync::{Semaphore, oneshot};
 
-use crate::sync::{Condvar, Mutex, lock};
+use crate::sync::{Condvar, Mutex, Notify, lock};
 
 /// One request in the queue, and where its answer goes.
 pub struct Job<Q, A> {

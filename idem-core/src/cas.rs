@@ -246,12 +246,13 @@ impl<S: CasStore> Store for CasAdapter<S> {
     }
 
     async fn changed(&self, id: &OperationId, version: u64) {
-        let heard = self.bells.listen(id);
-        tokio::pin!(heard);
-        heard.as_mut().enable();
-        match self.store.load(id).await {
-            Ok(Some((record, _))) if record.version == version => heard.await,
-            _ => {}
+        loop {
+            let heard = self.bells.listen(id);
+            match self.store.load(id).await {
+                // The bell may ring for a neighbour: looking here again is cheaper than another claim.
+                Ok(Some((record, _))) if record.version == version => heard.await,
+                _ => return,
+            }
         }
     }
 }

@@ -282,11 +282,13 @@ impl Store for MemoryStore {
     }
 
     async fn changed(&self, id: &OperationId, version: u64) {
-        let heard = self.0.bells.listen(id);
-        tokio::pin!(heard);
-        heard.as_mut().enable();
-        let current = lock(self.shard(id)).records.get(id).map(|record| record.version);
-        if current == Some(version) {
+        loop {
+            let heard = self.0.bells.listen(id);
+            let current = lock(self.shard(id)).records.get(id).map(|record| record.version);
+            if current != Some(version) {
+                return;
+            }
+            // The bell may ring for a neighbour: looking here again is cheaper than another claim.
             heard.await;
         }
     }

@@ -2,10 +2,8 @@
 
 use std::hash::{BuildHasher, RandomState};
 
-use tokio::sync::Notify;
-
 use crate::key::OperationId;
-use crate::sync::SHARDS;
+use crate::sync::{Notify, SHARDS};
 
 /// Bells for waiters. A waiter may be woken for a neighbour's sake and looks again; nothing is kept per key.
 ///
@@ -17,8 +15,6 @@ use crate::sync::SHARDS;
 /// let id = OperationId::new("acme", "charge/v1", "order-1")?;
 /// // Listen first, look second: a change between the two rings the bell that is already listened to.
 /// let heard = bells.listen(&id);
-/// tokio::pin!(heard);
-/// heard.as_mut().enable();
 /// if store_version() == 7 {
 ///     heard.await;
 /// }
@@ -48,7 +44,7 @@ impl Bells {
         self.bell(id).notify_waiters();
     }
 
-    /// Hears every [`ring`](Self::ring) from the moment it is enabled or first polled.
+    /// Hears every [`ring`](Self::ring) from the moment it is made, polled or not.
     pub fn listen(&self, id: &OperationId) -> tokio::sync::futures::Notified<'_> {
         self.bell(id).notified()
     }
