@@ -36,11 +36,50 @@ impl Place {
     }
 }
 
+/// A way to do the work: a row of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+pub(crate) enum Row {
+    /// Without library code.
+    #[serde(rename = "floor")]
+    Floor,
+    /// Without library code, each request in a commit of its own.
+    #[serde(rename = "commit per request")]
+    Each,
+    /// The store.
+    Store,
+    /// The ledger with its default policy.
+    Ledger,
+}
+
+impl Row {
+    /// The rows of a store, in the order of the table; who begins alternates from round to round.
+    pub(crate) const fn of(place: Place) -> &'static [Self] {
+        match place {
+            Place::Memory => &[Self::Floor, Self::Store, Self::Ledger],
+            Place::Sqlite => &[Self::Floor, Self::Each, Self::Store, Self::Ledger],
+        }
+    }
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Floor => "floor",
+            Self::Each => "commit per request",
+            Self::Store => "Store",
+            Self::Ledger => "Ledger",
+        }
+    }
+}
+
 #[derive(Debug, Args, Serialize)]
 pub(crate) struct Options {
     /// Which store; may be repeated.
     #[arg(long = "store", required = true)]
     pub(crate) stores: Vec<Place>,
+
+    /// Only this row (floor, each, store or ledger), as for a profile; may be repeated. Without the floor there are no
+    /// ratios.
+    #[arg(long = "only")]
+    pub(crate) only: Vec<Row>,
 
     /// Numbers of clients, one tokio task each.
     #[arg(long, value_delimiter = ',', default_value = "1,8,64,256", value_parser = positive)]
@@ -77,6 +116,13 @@ pub(crate) struct Options {
     /// Exits with 1 when a target is missed.
     #[arg(long)]
     pub(crate) check: bool,
+}
+
+impl Options {
+    /// Whether a row is wanted.
+    pub(crate) fn wants(&self, row: Row) -> bool {
+        self.only.is_empty() || self.only.contains(&row)
+    }
 }
 
 fn positive(text: &str) -> Result<usize, String> {

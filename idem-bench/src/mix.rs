@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::ensure;
 use idem_core::OperationId;
 
+use crate::args::Row;
 use crate::keys::{Spread, operations};
 use crate::latency::{Laps, Latencies, Percentiles};
 use crate::machine::cpu_time;
@@ -42,7 +43,7 @@ pub(crate) struct Amount {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Label {
     pub(crate) store: &'static str,
-    pub(crate) subject: &'static str,
+    pub(crate) subject: Row,
     pub(crate) round: usize,
 }
 

@@ -10,34 +10,39 @@ use anyhow::Context as _;
 use idem_core::{Fingerprint, MemoryStore, OperationId};
 use tokio::runtime::Runtime;
 
+use crate::args::{Options, Row};
 use crate::keys::{operations, shuffled};
 use crate::latency::Laps;
 use crate::library::{LedgerSubject, StoreSubject};
 use crate::machine::cpu_time;
 use crate::mix::Subject;
 use crate::report::{Allocations, Each, Hashed, Once, Point};
-use crate::summary::{LEDGER, STORE, median};
+use crate::summary::median;
 use crate::timing::{Watch, ns_each};
 
-pub(crate) const DETACHED: &str = "Ledger, detached";
+const STORE: &str = Row::Store.name();
+const LEDGER: &str = Row::Ledger.name();
+const DETACHED: &str = "Ledger, detached";
 
 /// Single requests whose allocations are counted.
 const COUNTED: usize = 101;
 
 /// Every number of keys in turns, `rounds` times.
-pub(crate) fn points(runtime: &Runtime, keys: &[usize], rounds: usize) -> anyhow::Result<Vec<Point>> {
+pub(crate) fn points(runtime: &Runtime, options: &Options) -> anyhow::Result<Vec<Point>> {
     let mut points = Vec::new();
-    for keys in keys {
-        points.extend(of_keys(runtime, *keys, rounds)?);
+    for keys in &options.memory_keys {
+        points.extend(of_keys(runtime, options, *keys)?);
     }
     Ok(points)
 }
 
-fn of_keys(runtime: &Runtime, keys: usize, rounds: usize) -> anyhow::Result<Vec<Point>> {
+fn of_keys(runtime: &Runtime, options: &Options, keys: usize) -> anyhow::Result<Vec<Point>> {
     let ids = operations(1, keys)?;
     let order: Arc<[usize]> = shuffled(2, keys).into();
-    let mut all: [(&str, Vec<Once>); 3] = [(STORE, Vec::new()), (LEDGER, Vec::new()), (DETACHED, Vec::new())];
-    for round in 0..rounds {
+    let rows = [(Row::Store, STORE), (Row::Ledger, LEDGER), (Row::Ledger, DETACHED)];
+    let wanted = rows.into_iter().filter(|(row, _)| options.wants(*row));
+    let mut all: Vec<(&str, Vec<Once>)> = wanted.map(|(_, subject)| (subject, Vec::new())).collect();
+    for round in 0..options.rounds {
         // Who begins alternates, so that a drift of the machine hits all of them.
         for turn in 0..all.len() {
             let turns = all.len();
@@ -114,10 +119,10 @@ fn room(requests: usize) -> Laps {
 pub(crate) fn allocations() -> anyhow::Result<Vec<Allocations>> {
     let store = StoreSubject::new(Arc::new(MemoryStore::new()))?;
     let ledger = LedgerSubject::new(MemoryStore::new());
-    Ok(vec![counted(STORE, &store)?, counted(LEDGER, &ledger)?])
+    Ok(vec![counted(Row::Store, &store)?, counted(Row::Ledger, &ledger)?])
 }
 
-fn counted(subject: &'static str, with: &impl Subject) -> anyhow::Result<Allocations> {
+fn counted(subject: Row, with: &impl Subject) -> anyhow::Result<Allocations> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     let ids = operations(3, COUNTED)?;
     let mut laps = room(COUNTED);

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::args::Row;
 use crate::floor::sqlite::Sizes;
 use crate::latency::Percentiles;
 use crate::machine::Machine;
@@ -34,7 +35,7 @@ pub(crate) struct Report<'o> {
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Cell {
     pub(crate) store: &'static str,
-    pub(crate) subject: &'static str,
+    pub(crate) subject: Row,
     pub(crate) clients: usize,
     pub(crate) round: usize,
     pub(crate) claims: u64,
@@ -90,7 +91,7 @@ pub(crate) struct Each {
 /// Allocations of the calling thread, the median of many single requests.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Allocations {
-    pub(crate) subject: &'static str,
+    pub(crate) subject: Row,
     pub(crate) per_cycle: u64,
     pub(crate) bytes_per_cycle: u64,
     /// Of the bytes of a cycle, those that stay: the stored record.

@@ -9,14 +9,14 @@ use idem_core::MemoryStore;
 use idem_sqlite::SqliteStore;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::args::{Options, Place};
+use crate::args::{Options, Place, Row};
 use crate::floor::memory::MapFloor;
 use crate::floor::sqlite::{EachFloor, GroupFloor, Sizes, batch_ops_per_s};
 use crate::library::{LedgerSubject, StoreSubject};
 use crate::machine::{Machine, syncs_per_s};
 use crate::mix::{self, Amount, Label, Subject};
 use crate::report::{Batch, Cell, Files, Report};
-use crate::summary::{EACH, FLOOR, LEDGER, STORE, subjects, summaries};
+use crate::summary::summaries;
 use crate::{keys, point, targets};
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<Report<'_>> {
@@ -37,7 +37,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<Report<'_>> {
     let has = |place| options.stores.contains(&place);
     if has(Place::Memory) {
         report.allocations = point::allocations()?;
-        report.points = point::points(&runtime, &options.memory_keys, options.rounds)?;
+        report.points = point::points(&runtime, options)?;
         report.fingerprint = Some(point::fingerprint(options.rounds)?);
     }
     let disk = Disk { dir: options.dir.clone().unwrap_or_else(std::env::temp_dir) };
@@ -52,7 +52,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<Report<'_>> {
         bench.round(round, &mut report)?;
     }
     if has(Place::Sqlite) && options.checkpoint_keys > 0 {
-        for subject in [FLOOR, STORE, LEDGER] {
+        for subject in [Row::Floor, Row::Store, Row::Ledger].into_iter().filter(|row| options.wants(*row)) {
             report.checkpoints.push(bench.checkpoints(subject)?);
         }
     }
@@ -97,14 +97,15 @@ impl Bench<'_> {
                 continue;
             }
             for clients in &self.options.clients {
-                let subjects = subjects(place);
-                for turn in 0..subjects.len() {
-                    // Who begins alternates, so that no subject always comes after the same one.
-                    let Some(subject) = subjects.get((round + turn) % subjects.len()) else { continue };
+                let rows = Row::of(place);
+                for turn in 0..rows.len() {
+                    // Who begins alternates, so that no row always comes after the same one.
+                    let row = rows.get((round + turn) % rows.len());
+                    let Some(subject) = row.copied().filter(|row| self.options.wants(*row)) else { continue };
                     let label = Label { store: place.name(), subject, round };
                     report.cells.push(self.runtime.block_on(self.cell(place, label, *clients))?);
                 }
-                if place == Place::Sqlite {
+                if place == Place::Sqlite && self.options.only.is_empty() {
                     report.batches.push(self.batch(*clients, round)?);
                 }
             }
@@ -116,36 +117,36 @@ impl Bench<'_> {
         let at_least = Duration::from_secs_f64(self.options.seconds_per_cell);
         let amount = Amount { clients, keys: self.options.keys, at_least };
         let cell = match (place, label.subject) {
-            (Place::Memory, FLOOR) => mix::cell(&Arc::new(MapFloor::new()), label, amount).await?,
-            (Place::Memory, STORE) => {
+            (Place::Memory, Row::Floor) => mix::cell(&Arc::new(MapFloor::new()), label, amount).await?,
+            (Place::Memory, Row::Store) => {
                 let subject = StoreSubject::new(Arc::new(MemoryStore::new()))?;
                 mix::cell(&Arc::new(subject), label, amount).await?
             }
-            (Place::Memory, LEDGER) => {
+            (Place::Memory, Row::Ledger) => {
                 mix::cell(&Arc::new(LedgerSubject::new(MemoryStore::new())), label, amount).await?
             }
             (Place::Sqlite, subject) => {
                 let directory = self.disk.directory()?;
                 self.sqlite_cell(subject, &directory.path().join(FILE), label, amount).await?
             }
-            (_, subject) => bail!("{} has no subject {subject}", place.name()),
+            (_, subject) => bail!("{} has no row {subject:?}", place.name()),
         };
         Ok(cell)
     }
 
     async fn sqlite_cell(
         &self,
-        subject: &str,
+        subject: Row,
         path: &Path,
         label: Label,
         amount: Amount,
     ) -> anyhow::Result<Cell> {
         match subject {
-            FLOOR => file_cell(GroupFloor::open(path, self.sizes)?, path, label, amount).await,
-            EACH => file_cell(EachFloor::open(path, self.sizes)?, path, label, amount).await,
-            STORE | LEDGER => {
+            Row::Floor => file_cell(GroupFloor::open(path, self.sizes)?, path, label, amount).await,
+            Row::Each => file_cell(EachFloor::open(path, self.sizes)?, path, label, amount).await,
+            Row::Store | Row::Ledger => {
                 let store = SqliteStore::open(path).await?;
-                let cell = if subject == STORE {
+                let cell = if subject == Row::Store {
                     file_cell(StoreSubject::new(Arc::new(store.clone()))?, path, label, amount).await
                 } else {
                     file_cell(LedgerSubject::new(store.clone()), path, label, amount).await
@@ -154,7 +155,6 @@ impl Bench<'_> {
                 store.close().await;
                 cell
             }
-            _ => bail!("sqlite has no subject {subject}"),
         }
     }
 
@@ -166,7 +166,7 @@ impl Bench<'_> {
     }
 
     /// A cell that is long enough for the write-ahead log to be copied back: how long the longest request waits then.
-    fn checkpoints(&self, subject: &'static str) -> anyhow::Result<Cell> {
+    fn checkpoints(&self, subject: Row) -> anyhow::Result<Cell> {
         let label = Label { store: Place::Sqlite.name(), subject, round: 0 };
         let keys = self.options.checkpoint_keys;
         let amount = Amount { clients: CHECKPOINT_CLIENTS, keys, at_least: Duration::ZERO };

@@ -2,27 +2,14 @@
 
 use serde::Serialize;
 
-use crate::args::Place;
+use crate::args::{Place, Row};
 use crate::report::Cell;
-
-pub(crate) const FLOOR: &str = "floor";
-pub(crate) const EACH: &str = "commit per request";
-pub(crate) const STORE: &str = "Store";
-pub(crate) const LEDGER: &str = "Ledger";
-
-/// The order of the table; who begins alternates from round to round.
-pub(crate) const fn subjects(place: Place) -> &'static [&'static str] {
-    match place {
-        Place::Memory => &[FLOOR, STORE, LEDGER],
-        Place::Sqlite => &[FLOOR, EACH, STORE, LEDGER],
-    }
-}
 
 /// One subject at one number of clients, over all rounds.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Summary {
     pub(crate) store: &'static str,
-    pub(crate) subject: &'static str,
+    pub(crate) subject: Row,
     pub(crate) clients: usize,
     pub(crate) rounds: usize,
     pub(crate) ops_per_s: f64,
@@ -78,21 +65,21 @@ pub(crate) fn median(values: &[f64]) -> Option<f64> {
 
 /// One summary for each subject that `cells` holds of `place` at `clients`.
 pub(crate) fn summaries(cells: &[Cell], place: Place, clients: usize) -> Vec<Summary> {
-    let of = |subject: &str| -> Vec<&Cell> {
+    let of = |subject: Row| -> Vec<&Cell> {
         let wanted =
             |cell: &&Cell| cell.store == place.name() && cell.clients == clients && cell.subject == subject;
         cells.iter().filter(wanted).collect()
     };
-    let floor = of(FLOOR);
-    let summary = |subject: &&'static str| {
-        let mine = of(subject);
+    let floor = of(Row::Floor);
+    let summary = |subject: &Row| {
+        let mine = of(*subject);
         let figures = |figure: fn(&Cell) -> f64| mine.iter().map(|cell| figure(cell)).collect::<Vec<f64>>();
         let middle = |figure: fn(&Cell) -> f64| median(&figures(figure));
-        let compared: &[&Cell] = if *subject == FLOOR { &[] } else { &floor };
+        let compared: &[&Cell] = if *subject == Row::Floor { &[] } else { &floor };
         let ratio = |figure: fn(&Cell) -> f64| Ratio::of(&mine, compared, figure);
         Some(Summary {
             store: place.name(),
-            subject,
+            subject: *subject,
             clients,
             rounds: mine.len(),
             ops_per_s: middle(|cell| cell.ops_per_s)?,
@@ -108,7 +95,7 @@ pub(crate) fn summaries(cells: &[Cell], place: Place, clients: usize) -> Vec<Sum
             replay_p99_of_floor: ratio(|cell| cell.replay.p99_us),
         })
     };
-    subjects(place).iter().filter_map(summary).collect()
+    Row::of(place).iter().filter_map(summary).collect()
 }
 
 #[cfg(test)]
@@ -116,7 +103,7 @@ mod tests {
     use super::*;
     use crate::latency::Percentiles;
 
-    fn cell(subject: &'static str, round: usize, ops_per_s: f64, p99_us: f64) -> Cell {
+    fn cell(subject: Row, round: usize, ops_per_s: f64, p99_us: f64) -> Cell {
         let all = Percentiles { p50_us: 1.0, p99_us, p999_us: p99_us, max_us: p99_us };
         Cell {
             store: "sqlite",
@@ -148,12 +135,12 @@ mod tests {
     fn ratios_are_taken_within_a_round() {
         // The machine slows down by half in the second and third round: the ratios do not notice.
         let cells = [
-            cell(FLOOR, 0, 1000.0, 10.0),
-            cell(STORE, 0, 900.0, 11.0),
-            cell(FLOOR, 1, 500.0, 20.0),
-            cell(STORE, 1, 450.0, 22.0),
-            cell(FLOOR, 2, 500.0, 20.0),
-            cell(STORE, 2, 475.0, 40.0),
+            cell(Row::Floor, 0, 1000.0, 10.0),
+            cell(Row::Store, 0, 900.0, 11.0),
+            cell(Row::Floor, 1, 500.0, 20.0),
+            cell(Row::Store, 1, 450.0, 22.0),
+            cell(Row::Floor, 2, 500.0, 20.0),
+            cell(Row::Store, 2, 475.0, 40.0),
         ];
         let summaries = summaries(&cells, Place::Sqlite, 8);
         assert_eq!(summaries.len(), 2);

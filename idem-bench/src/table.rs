@@ -96,7 +96,7 @@ fn spread(values: impl Iterator<Item = f64> + Clone) -> String {
 fn allocations(report: &Report<'_>) -> Option<String> {
     let rows = report.allocations.iter().map(|counted| {
         vec![
-            counted.subject.to_owned(),
+            counted.subject.name().to_owned(),
             counted.per_cycle.to_string(),
             counted.bytes_per_cycle.to_string(),
             counted.kept_bytes_per_cycle.to_string(),
@@ -123,7 +123,7 @@ fn mix(report: &Report<'_>, group: &[Summary]) -> String {
 
 fn summary(summary: &Summary) -> Vec<String> {
     let mut row = vec![
-        summary.subject.to_owned(),
+        summary.subject.name().to_owned(),
         grouped(summary.ops_per_s),
         short(summary.p50_us),
         short(summary.p99_us),
@@ -150,7 +150,7 @@ fn batch(batches: &[Batch], batch: usize) -> Option<Vec<String>> {
 fn checkpoints(report: &Report<'_>) -> Option<String> {
     let rows = report.checkpoints.iter().map(|cell| {
         let mut row = vec![
-            cell.subject.to_owned(),
+            cell.subject.name().to_owned(),
             grouped(cell.ops_per_s),
             short(cell.all.p99_us),
             short(cell.all.p999_us),
@@ -180,22 +180,31 @@ fn fingerprint(report: &Report<'_>) -> Option<String> {
     Some(table(&["Fingerprint::json", "ns", "least..most", "allocations"], [row]))
 }
 
+/// One line for each target that was measured, and how many were not.
 fn targets(targets: &[Target]) -> Option<String> {
-    let rows = targets.iter().map(|target| {
-        let verdict = match target.verdict {
-            Verdict::Pass => "PASS",
-            Verdict::Miss => "MISS",
-            Verdict::NotMeasured => "not measured",
-        };
-        let side = match target.side {
-            Side::AtMost => "<=",
-            Side::AtLeast => ">=",
-        };
-        let figure = |value: f64| format!("{} {}", short(value), target.unit).trim_end().to_owned();
-        let measured = target.measured.map_or_else(String::new, figure);
-        vec![target.name.clone(), format!("{side} {}", figure(target.limit)), measured, verdict.to_owned()]
-    });
-    (!targets.is_empty()).then(|| table(&["target", "limit", "measured", ""], rows))
+    let measured = |target: &&Target| target.measured.is_some();
+    let rows = targets.iter().filter(measured).map(target);
+    let mut text = table(&["target", "limit", "measured", ""], rows);
+    let left_out = targets.iter().filter(|target| target.measured.is_none()).count();
+    if left_out > 0 {
+        let _ = write!(text, "\n {left_out} targets were not measured");
+    }
+    (!targets.is_empty()).then_some(text)
+}
+
+fn target(target: &Target) -> Vec<String> {
+    let side = match target.side {
+        Side::AtMost => "<=",
+        Side::AtLeast => ">=",
+    };
+    let verdict = match target.verdict {
+        Verdict::Pass => "PASS",
+        Verdict::Miss => "MISS",
+        Verdict::NotMeasured => "",
+    };
+    let figure = |value: f64| format!("{} {}", short(value), target.unit).trim_end().to_owned();
+    let measured = target.measured.map_or_else(String::new, figure);
+    vec![target.name.clone(), format!("{side} {}", figure(target.limit)), measured, verdict.to_owned()]
 }
 
 /// A figure with three digits or so.

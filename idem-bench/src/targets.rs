@@ -2,9 +2,8 @@
 
 use serde::Serialize;
 
-use crate::args::Place;
+use crate::args::{Place, Row};
 use crate::report::Report;
-use crate::summary::{LEDGER, STORE};
 
 /// Numbers of clients that have targets.
 const CLIENTS: [usize; 4] = [1, 8, 64, 256];
@@ -18,7 +17,7 @@ const CHECKPOINT_MAX_S: f64 = 1.0;
 const MEMORY_NS_MAX: [(usize, f64, f64); 2] = [(10_000, 2000.0, 1000.0), (1_000_000, 4000.0, 2000.0)];
 const FINGERPRINT_NS_MAX: f64 = 3000.0;
 /// Allocations of claim and completion, and of a replay. They do not depend on the machine, so a test asserts them.
-const ALLOCATIONS_MAX: [(&str, u64, u64); 2] = [(STORE, 9, 2), (LEDGER, 12, 3)];
+const ALLOCATIONS_MAX: [(Row, u64, u64); 2] = [(Row::Store, 9, 2), (Row::Ledger, 12, 3)];
 
 /// On which side of its limit a figure has to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -79,7 +78,8 @@ pub(crate) fn targets(report: &Report<'_>) -> Vec<Target> {
 
 fn memory(report: &Report<'_>, targets: &mut Vec<Target>) {
     for (keys, cycle_max, replay_max) in MEMORY_NS_MAX {
-        let point = report.points.iter().find(|point| point.subject == STORE && point.keys == keys);
+        let point =
+            report.points.iter().find(|point| point.subject == Row::Store.name() && point.keys == keys);
         let (cycle, replay) =
             (point.map(|point| point.cycle.ns), point.and_then(|point| point.replay).map(|each| each.ns));
         let name = |what: &str| format!("MemoryStore, {keys} keys, one task: {what}");
@@ -91,7 +91,7 @@ fn memory(report: &Report<'_>, targets: &mut Vec<Target>) {
     targets.push(Target::new(name, "ns", Side::AtMost, FINGERPRINT_NS_MAX, hashed));
     for (subject, cycle_max, replay_max) in ALLOCATIONS_MAX {
         let counted = report.allocations.iter().find(|counted| counted.subject == subject);
-        let name = |what: &str| format!("{subject} in memory, allocations of a {what}");
+        let name = |what: &str| format!("{} in memory, allocations of a {what}", subject.name());
         let real = crate::timing::real;
         let cycle = counted.map(|counted| real(counted.per_cycle));
         let replay = counted.map(|counted| real(counted.per_replay));
@@ -102,14 +102,15 @@ fn memory(report: &Report<'_>, targets: &mut Vec<Target>) {
 
 fn floor(report: &Report<'_>, place: Place, targets: &mut Vec<Target>) {
     for clients in CLIENTS {
-        for subject in [STORE, LEDGER] {
+        for subject in [Row::Store, Row::Ledger] {
             let summary = report.summary.iter().find(|summary| {
                 summary.store == place.name() && summary.clients == clients && summary.subject == subject
             });
             let rate = summary.and_then(|summary| summary.of_floor).map(|ratio| ratio.median);
             let p99 = summary.and_then(|summary| summary.p99_of_floor).map(|ratio| ratio.median);
-            let name =
-                |what: &str| format!("{}, {clients} clients, {subject}: {what} of the floor's", place.name());
+            let name = |what: &str| {
+                format!("{}, {clients} clients, {}: {what} of the floor's", place.name(), subject.name())
+            };
             targets.push(Target::new(name("rate"), "x", Side::AtLeast, OF_FLOOR_MIN, rate));
             targets.push(Target::new(name("p99"), "x", Side::AtMost, P99_OF_FLOOR_MAX, p99));
         }
@@ -117,11 +118,11 @@ fn floor(report: &Report<'_>, place: Place, targets: &mut Vec<Target>) {
 }
 
 fn checkpoints(report: &Report<'_>, targets: &mut Vec<Target>) {
-    for subject in [STORE, LEDGER] {
+    for subject in [Row::Store, Row::Ledger] {
         let cell = report.checkpoints.iter().find(|cell| cell.subject == subject);
         // Without a checkpoint there is nothing to wait for, and nothing was measured.
         let longest = cell.filter(|cell| cell.checkpointed()).map(|cell| cell.all.max_us / 1e6);
-        let name = format!("sqlite, {subject}: longest request during checkpoints");
+        let name = format!("sqlite, {}: longest request during checkpoints", subject.name());
         targets.push(Target::new(name, "s", Side::AtMost, CHECKPOINT_MAX_S, longest));
     }
 }

@@ -202,7 +202,8 @@ impl GroupFloor {
         let connection = writer(path)?;
         let readers = Readers::open(path, sizes.completed)?;
         let (jobs, queued) = mpsc::channel(QUEUE_CAPACITY);
-        let thread = std::thread::spawn(move || write(&connection, queued));
+        let thread =
+            std::thread::Builder::new().name("floor".to_owned()).spawn(move || write(&connection, queued))?;
         Ok(Self { jobs: Some(jobs), thread: Some(thread), readers, sizes })
     }
 
