@@ -56,6 +56,8 @@ fn watched_step(report: &mut Report, name: &str, body: impl FnOnce(&mut Tally) -
 
 /// Builds the test programs and says how many there are.
 fn build() -> Result<usize> {
+    // The target kinds below build an example as a test program; tests that drive one as a process need the program.
+    process::run(cargo().args(["build", "--workspace", "--examples"]))?;
     let mut command = cargo();
     command.args(["test", "--workspace", "--no-run", "--message-format", "json-render-diagnostics"]);
     command.args(TARGETS);
