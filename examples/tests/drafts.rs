@@ -12,11 +12,14 @@ mod support;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use idem_core::record::State;
 use idem_core::{Fingerprint, OperationId};
 use idem_sqlite::rusqlite::Connection;
-use support::{Ended, Folder, Running, WriteLock, example, execute, query, record, records, run, until};
+use support::{
+    Ended, Folder, Running, WriteLock, example, execute, query, record, records, run, until, wait_in_vain,
+};
 
 const CONFLICT: &str = "Conflict: event_id already used with a different payload";
 
@@ -364,9 +367,15 @@ fn fails_without_a_trace(table: &str, how: &str, says: &str) {
         &format!("CREATE TRIGGER fault AFTER INSERT ON {table} BEGIN SELECT RAISE({how}, 'injected'); END"),
     );
     for _ in 0..2 {
-        let ended = drafts.draft("evt-42", "Hello");
+        let ended = run(drafts.drafting("evt-42", "Hello").env("VERBOSE", "1"));
         assert_eq!((ended.stdout.as_str(), ended.exit), ("", Some(70)), "{}", ended.stderr);
         assert!(ended.stderr.contains(says), "{}", ended.stderr);
+        assert_eq!(
+            ended.stderr.lines().count(),
+            1,
+            "a fault that lasts is not tried again: {}",
+            ended.stderr
+        );
         assert_eq!(drafts.kept(), before, "{how} in {table} left something");
     }
     assert_eq!(drafts.draft("evt-1", "another"), made(1), "a replay writes nothing");
@@ -416,6 +425,18 @@ fn s_23_a_held_write_lock_is_waited_for_and_then_said() {
     drop(lock);
     assert_eq!(drafts.kept(), before);
     assert_eq!(drafts.draft("evt-42", "Hello"), made(2));
+}
+
+#[test]
+fn s_23_all_tries_together_wait_as_long_as_it_says() {
+    let drafts = Drafts::new();
+    assert_eq!(drafts.draft("evt-1", "another"), made(1));
+    let _lock = WriteLock::take(drafts.db());
+    let mut command = drafts.drafting("evt-42", "Hello");
+    let mut program = Running::start(command.env("LOCK_WAIT_MS", "1500").stderr(Stdio::null()));
+    wait_in_vain(drafts.db(), Duration::from_millis(4500));
+    assert!(program.has_ended(), "it goes on waiting");
+    assert_eq!(program.end().exit, Some(69));
 }
 
 #[test]

@@ -11,13 +11,16 @@ mod support;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use idem_core::OperationId;
 use idem_core::record::State;
 use idem_core::store::Store as _;
 use idem_sqlite::SqliteStore;
 use sha2::{Digest as _, Sha256};
-use support::{Ended, Folder, Running, WriteLock, example, execute, query, record, records, run, until};
+use support::{
+    Ended, Folder, Running, WriteLock, example, execute, query, record, records, run, until, wait_in_vain,
+};
 
 const INQUIRY: &str = r#"{"service": "automation", "message": "Review a fictional inquiry."}"#;
 const CANONICAL: &str = r#"{"message":"Review a fictional inquiry.","service":"automation"}"#;
@@ -269,6 +272,18 @@ fn s_87_a_held_write_lock_ends_in_no_receipt_and_the_retry_creates() {
     drop(lock);
     assert_eq!(record(intake.ledger(), &id("order-1")), None);
     assert_eq!(intake.register("acme", "order-1", INQUIRY), Ended::success(CREATED));
+}
+
+#[test]
+fn s_87_a_held_write_lock_is_waited_for_once() {
+    let intake = Intake::new();
+    assert_eq!(intake.register("acme", "another", INQUIRY), Ended::success(CREATED));
+    let _lock = WriteLock::take(intake.ledger());
+    let mut command = intake.registering("acme", "order-1", INQUIRY);
+    let mut program = Running::start(command.env("LOCK_WAIT_MS", "1000").stderr(Stdio::null()));
+    wait_in_vain(intake.ledger(), Duration::from_millis(4500));
+    assert!(program.has_ended(), "it goes on waiting");
+    assert_eq!(program.end().exit, Some(69));
 }
 
 #[test]

@@ -149,6 +149,14 @@ impl WriteLock {
     }
 }
 
+/// Returns after SQLite has waited for `wait` for a write lock that is held all the time: what waits for much less than
+/// that has ended by then, whatever the machine has to do.
+pub(crate) fn wait_in_vain(path: impl AsRef<Path>, wait: Duration) {
+    let connection = Connection::open(path).unwrap();
+    connection.busy_timeout(wait).unwrap();
+    connection.execute_batch("BEGIN IMMEDIATE").unwrap_err();
+}
+
 /// One value from a database.
 pub(crate) fn query<T: idem_sqlite::rusqlite::types::FromSql>(path: impl AsRef<Path>, sql: &str) -> T {
     let connection = Connection::open(path).unwrap();
