@@ -1,4 +1,4 @@
-//! The test program that [`main!`](crate::main) makes: libtest's arguments, output and exit code.
+//! The test program that [`main!`](crate::main!) makes: libtest's arguments, output and exit code.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -34,7 +34,7 @@ impl Program {
     }
 }
 
-/// Runs every scenario on every harness, by the arguments of the process. [`main!`](crate::main) calls this.
+/// Runs every scenario on every harness, by the arguments of the process. [`main!`](crate::main!) calls this.
 ///
 /// A skipped or required backend, zero executed scenarios and a bad seed are told on stderr.
 #[must_use]

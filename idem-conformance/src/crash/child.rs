@@ -107,7 +107,7 @@ pub(crate) async fn run_child(env: &Env, site: &Site, job: Job) -> Verdict<Ended
     end_of(start_child(env, site, job)?).await
 }
 
-/// Does the task of this process, if it is a child. [`main`](crate::main()) and every other program that runs scenarios
+/// Does the task of this process, if it is a child. [`main!`](crate::main!) and every other program that runs scenarios
 /// call this before anything else.
 #[must_use]
 pub fn dispatch(harnesses: &[Arc<dyn Harness>]) -> Option<ExitCode> {
