@@ -252,6 +252,10 @@ async fn recover<T: Serialize, R: Reconcile<T>>(recovery: Recovery, reconciler: 
             Err((recovery, error)) => park_because(recovery, error.to_string()).await.map(Recovered::Answer),
         },
         Verdict::Absent(reason) => give_back(recovery, reason).await,
+        Verdict::Later => Ok(Recovered::Answer(Answer::InProgress {
+            retry_after: recovery.attempt().remaining().max(Duration::from_millis(1)),
+            attempt_number: recovery.attempt().number(),
+        })),
         Verdict::Unknown(note) => park_because(recovery, note).await.map(Recovered::Answer),
     }
 }

@@ -95,6 +95,9 @@ pub enum Verdict<T> {
     Resume,
     /// It did not happen and cannot any more, for this reason: run it.
     Absent(AbsenceReason),
+    /// It cannot be told now, but may be later (the other system is away): nothing is written, the lease lapses, and
+    /// the next caller's reconciler tries again. Bound that by the policy's `attempts_max`, after which it is parked.
+    Later,
     /// Nobody can tell; the note is for the operator.
     Unknown(String),
 }

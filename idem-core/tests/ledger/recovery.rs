@@ -54,6 +54,20 @@ async fn it_had_failed_for_good() {
 }
 
 #[tokio::test]
+async fn it_cannot_be_told_now_and_the_next_reconciler_tries_again() {
+    let (world, answer) = after_lapse(Ok(Verdict::Later)).await;
+    match answer {
+        Answer::InProgress { retry_after, attempt_number: 2 } => assert_eq!(retry_after, LEASE),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(world.store.record().state, State::Processing, "nothing is parked");
+    world.clock.advance(LEASE);
+    let answer = reconcile(&world.ledger, Ok(Verdict::Happened("charge 9".to_owned()))).await.unwrap();
+    assert!(matches!(&answer, Answer::Replayed(found) if found == "charge 9"));
+    assert_eq!(world.store.record().attempt_number(), 3);
+}
+
+#[tokio::test]
 async fn nobody_can_tell() {
     let cases: [(_, &str); 4] = [
         (Ok(Verdict::Unknown("the provider is down".to_owned())), "the provider is down"),
