@@ -251,7 +251,9 @@ impl<S: CasStore> Store for CasAdapter<S> {
             match self.store.load(id).await {
                 // The bell may ring for a neighbour: looking here again is cheaper than another claim.
                 Ok(Some((record, _))) if record.version == version => heard.await,
-                _ => return,
+                Ok(_) => return,
+                // Whoever waits looks again after a pause. An answer now would make it look at once, again and again.
+                Err(_) => heard.await,
             }
         }
     }

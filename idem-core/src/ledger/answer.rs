@@ -9,7 +9,7 @@ use bytes::Bytes;
 use crate::answer::Expired;
 use crate::attempt::Label;
 use crate::error::Error;
-use crate::outcome::{Outcome, StoredOutcome};
+use crate::outcome::{Omission, Outcome, StoredOutcome};
 use crate::record::View;
 use crate::time::Timestamp;
 
@@ -98,15 +98,30 @@ pub enum Unrecorded {
 }
 
 /// A failure that is stored and replayed (G-31).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Failed {
     /// Its class, for programs.
     pub class: Option<Label>,
     /// Its body.
     pub body: Option<Bytes>,
+    /// Why its body is not here although it may have had one: it was too large to be kept (G-33).
+    pub omission: Option<Omission>,
     /// Its business reference.
     pub reference: Option<Box<str>>,
+}
+
+/// Shows how long the body is, not what it says (G-91).
+impl fmt::Debug for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { class, body, omission, reference } = self;
+        f.debug_struct("Failed")
+            .field("class", class)
+            .field("body_bytes", &body.as_ref().map(Bytes::len))
+            .field("omission", omission)
+            .field("reference", reference)
+            .finish()
+    }
 }
 
 impl Failed {
@@ -114,6 +129,7 @@ impl Failed {
         Self {
             class: outcome.class.clone(),
             body: outcome.body().cloned(),
+            omission: outcome.omission(),
             reference: outcome.reference.clone(),
         }
     }

@@ -156,7 +156,7 @@ impl Ledger {
 
     /// The end of the wait of a call that begins now.
     pub(super) fn give_up(&self) -> Duration {
-        self.inner.clock.elapsed() + self.policy.wait
+        self.inner.clock.elapsed().saturating_add(self.policy.wait)
     }
 
     pub(super) async fn claim_until(

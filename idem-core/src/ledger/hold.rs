@@ -57,7 +57,7 @@ impl Attempt {
         let by_lease = first_sent + policy.lease.duration();
         let by_remaining = sent + Duration::from_millis(grant.remaining_ms);
         let deadline_us = AtomicU64::new(micros(by_lease.min(by_remaining)));
-        let ceiling = first_sent + policy.ceiling;
+        let ceiling = first_sent.saturating_add(policy.ceiling);
         Self(Arc::new(Shared {
             ledger,
             policy,

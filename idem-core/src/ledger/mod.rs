@@ -157,6 +157,11 @@ impl Ledger {
 
     /// The same in a task of its own: dropping the answer's future does not stop it.
     ///
+    /// # Errors
+    ///
+    /// From the answer's future, as [`run`](Self::run); and `Indeterminate` when the runtime shut down in the middle:
+    /// then the handler may have run.
+    ///
     /// # Panics
     ///
     /// Outside of a tokio runtime.
@@ -210,6 +215,6 @@ impl Ledger {
 
 impl Inner {
     async fn sleep(&self, pause: Duration) {
-        self.clock.sleep_until(self.clock.elapsed() + pause).await;
+        self.clock.sleep_until(self.clock.elapsed().saturating_add(pause)).await;
     }
 }

@@ -24,8 +24,8 @@ impl<'a> Repeat<'a> {
     ///
     /// # Errors
     ///
-    /// What to answer when it is not: once a send may have been applied, a later one that certainly was not does not
-    /// take that back.
+    /// What to answer when it is not: once a send may have been applied, a later one that certainly was not, of
+    /// whatever kind, does not take that back.
     pub(super) async fn after(&mut self, error: Error, insist: bool) -> Result<()> {
         if self.doubt.is_none() && may_have_been_applied(&error) {
             self.doubt = Some(error.clone());
@@ -37,7 +37,7 @@ impl<'a> Repeat<'a> {
         };
         let Some(pause) = pause.filter(|_| error.is_transient()) else {
             return Err(match &self.doubt {
-                Some(doubt) if error.kind() == ErrorKind::Unavailable => doubt.clone(),
+                Some(doubt) if !may_have_been_applied(&error) => doubt.clone(),
                 _ => error,
             });
         };

@@ -41,7 +41,8 @@ impl Outcome {
 /// happened, and it must not run again for that (G-17, G-33).
 pub(super) fn encode<T: Serialize>(value: &T) -> Outcome {
     Outcome::json(value).unwrap_or_else(|error| {
-        tracing::warn!(?error, "a result is stored without body");
+        // Without its cause: what a type's own `Serialize` says may quote the value (G-91).
+        tracing::warn!(%error, "a result is stored without body");
         Outcome::success()
     })
 }
@@ -51,6 +52,16 @@ impl Failed {
     pub(super) fn stored(outcome: &Outcome) -> Self {
         Self::of(&StoredOutcome::of(outcome, outcome.digest(), None))
     }
+}
+
+/// Says where, and not what: the text of the cause quotes the stored value (G-91).
+fn undecodable(error: &serde_json::Error) -> Error {
+    Error::corrupt(format!(
+        "the operation was done, and its stored result does not decode as the type that is asked for (line {}, column \
+         {} of its JSON)",
+        error.line(),
+        error.column()
+    ))
 }
 
 impl<T: DeserializeOwned> Answer<T> {
@@ -97,13 +108,7 @@ impl<T: DeserializeOwned> Answer<T> {
         match (&outcome.kind, &outcome.content) {
             (OutcomeKind::Failure, _) => Ok(Self::Failed { failure: Failed::of(&outcome), replayed: true }),
             (OutcomeKind::Success, Content::Kept { body: Some(body), .. }) => {
-                serde_json::from_slice(body).map(Self::Replayed).map_err(|error| {
-                    Error::with_source(
-                        ErrorKind::Corrupt,
-                        "the operation was done, and its stored result does not decode as the type that is asked for",
-                        error,
-                    )
-                })
+                serde_json::from_slice(body).map(Self::Replayed).map_err(|error| undecodable(&error))
             }
             (OutcomeKind::Success, _) => Ok(Self::Omitted { outcome: Box::new(outcome), completed_at }),
         }

@@ -26,12 +26,14 @@ impl Waiting {
         Arc::clone(lock(&self.0).entry(id.clone()).or_insert_with(|| Arc::new(Semaphore::new(1))))
     }
 
-    /// `turns` is the leaver's own reference, beside the one in the map.
-    fn leave(&self, id: &OperationId, turns: &Arc<Semaphore>) {
+    /// `turns` is the leaver's own reference, beside the one in the map. It ends under the lock: of two that leave at
+    /// once, the later one must not count the earlier one's.
+    fn leave(&self, id: &OperationId, turns: Arc<Semaphore>) {
         let mut keys = lock(&self.0);
         let unused = keys.get(id).is_some_and(|kept| {
-            Arc::ptr_eq(kept, turns) && (Arc::strong_count(kept) == 2 || turns.is_closed())
+            Arc::ptr_eq(kept, &turns) && (Arc::strong_count(kept) == 2 || turns.is_closed())
         });
+        drop(turns);
         if unused {
             keys.remove(id);
         }
@@ -127,7 +129,7 @@ impl<'a> Waiter<'a> {
     fn leave(&mut self) {
         self.turn = None;
         if let Some(turns) = self.turns.take() {
-            self.ledger.waiting.leave(self.id, &turns);
+            self.ledger.waiting.leave(self.id, turns);
         }
     }
 }
@@ -173,5 +175,24 @@ mod tests {
         assert_eq!(lock(&inner.waiting.0).len(), 1);
         drop(again);
         assert!(lock(&inner.waiting.0).is_empty());
+    }
+
+    #[test]
+    fn nothing_is_kept_of_a_key_whose_last_waiters_leave_at_once() {
+        let waiting = Waiting::default();
+        let id = OperationId::new("acme", "charge/v1", "order-1").unwrap();
+        for _ in 0..2_000 {
+            let barrier = std::sync::Barrier::new(3);
+            std::thread::scope(|scope| {
+                for _ in 0..3 {
+                    scope.spawn(|| {
+                        let turns = waiting.enter(&id);
+                        barrier.wait();
+                        waiting.leave(&id, turns);
+                    });
+                }
+            });
+            assert!(lock(&waiting.0).is_empty());
+        }
     }
 }

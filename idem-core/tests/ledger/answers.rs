@@ -38,6 +38,7 @@ async fn failed_now_and_before() {
     match (answer, again) {
         (Answer::Failed { failure: now, .. }, Answer::Failed { failure: before, .. }) => {
             assert_eq!(now, before);
+            assert!(!format!("{before:?}").contains("no funds"), "Debug shows no body");
             assert_eq!(before.body.unwrap(), "no funds");
             assert_eq!(before.reference.as_deref(), Some("charge 9"));
         }

@@ -96,6 +96,18 @@ async fn a_doubt_is_not_taken_back_by_a_later_certainty() {
 }
 
 #[tokio::test]
+async fn no_kind_of_certainty_takes_a_doubt_back() {
+    for kind in
+        [ErrorKind::InvalidInput, ErrorKind::Configuration, ErrorKind::Unsupported, ErrorKind::Corrupt]
+    {
+        let world = World::new();
+        world.store.fail(Call::Claim, [Fault::After(ErrorKind::Indeterminate), Fault::Before(kind)]);
+        let error = ended(&world, start(&world.ledger)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Indeterminate, "{kind:?} says that nothing was stored");
+    }
+}
+
+#[tokio::test]
 async fn an_internal_error_of_a_claim_leaves_it_in_doubt() {
     let world = World::new();
     world.store.fail(Call::Claim, [Fault::After(ErrorKind::Internal)]);

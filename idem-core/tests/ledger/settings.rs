@@ -4,7 +4,9 @@ use idem_core::answer::Registered;
 use idem_core::ledger::{Answer, Failure};
 use idem_core::record::View;
 use idem_core::request::{OnLapse, Register};
-use idem_core::{EffectClass, ErrorKind, Fingerprint, Label, Limits, Omission, Retention, State, Ttl};
+use idem_core::{
+    EffectClass, ErrorKind, Fingerprint, Label, Limits, Omission, Outcome, Retention, State, Ttl,
+};
 
 use crate::support::{Call, World, intent, millis, op, secs};
 
@@ -64,6 +66,36 @@ async fn a_result_that_is_too_large_is_executed_once_and_omitted_afterwards() {
 }
 
 #[tokio::test]
+async fn a_failure_whose_body_is_not_kept_says_so() {
+    let clock = idem_core::clock::ManualClock::at(1_000_000);
+    let mut limits = Limits::default();
+    limits.body_bytes_max = 10;
+    let world = World::with(clock.clone(), clock, true, limits);
+    let outcome = || Outcome::failure("declined").body("x".repeat(11));
+    let call = |_| async { Err::<u32, _>(Failure::permanent_outcome(outcome(), "declined")) };
+    for omission in [None, Some(Omission::TooLarge)] {
+        let answer = world.ledger.run(&op(), intent(), call).await.unwrap();
+        let Answer::Failed { failure, .. } = answer else { panic!("{answer:?}") };
+        assert_eq!((failure.body.is_none(), failure.omission), (omission.is_some(), omission));
+    }
+}
+
+#[tokio::test]
+async fn times_without_end_are_times_too() {
+    let world = World::new();
+    world.clock.advance(millis(1));
+    let ledger = world.policy(|policy| {
+        policy.wait = std::time::Duration::MAX;
+        policy.ceiling = std::time::Duration::MAX;
+    });
+    let answer = ledger.run(&op(), intent(), |_| async { Ok(1) }).await.unwrap();
+    assert!(matches!(answer, Answer::Executed(1)));
+    let running = ledger.run_detached(&op(), intent(), |_| async { Ok(2) });
+    assert!(ledger.drain(std::time::Duration::MAX).await);
+    assert!(matches!(running.await, Ok(Answer::Replayed(1)) | Err(_)));
+}
+
+#[tokio::test]
 async fn a_value_that_json_cannot_hold_is_executed_once() {
     let world = World::new();
     let handler = |_| async { Ok(std::collections::BTreeMap::from([((1, 2), 3)])) };
@@ -77,6 +109,7 @@ async fn a_result_of_another_type_is_corrupt_and_stays() {
     assert!(world.ledger.run(&op(), intent(), |_| async { Ok("text".to_owned()) }).await.is_ok());
     let error = world.ledger.run(&op(), intent(), |_| async { Ok(1_u32) }).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt);
+    assert!(!format!("{error} {error:?}").contains("text"), "an error quotes no body: {error:?}");
     assert_eq!(world.store.state(), State::Completed);
 }
 
