@@ -169,8 +169,10 @@ impl SqliteStore {
         F: FnOnce(&Transaction<'_>, &Grant) -> Result<Outcome, EffectFailure> + Send + 'static,
     {
         let claim = local(claim).intent(Intent::Run(OnLapse::Park));
-        if let Some(answer) = self.answer_now(&claim) {
-            return answer.map(LocalRun::Answered);
+        match self.answer_now(&claim) {
+            // The attempt is this caller's already, by an earlier `claim_in`: the closure is to run.
+            None | Some(Ok(Claimed::Granted(_))) => {}
+            Some(answer) => return answer.map(LocalRun::Answered),
         }
         self.shared().ask(Box::new(Closure { claim, retention, effect: Some(effect) })).await
     }

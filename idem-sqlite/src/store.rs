@@ -111,8 +111,8 @@ impl SqliteStore {
         Ok(Self(Arc::new(Inner { shared, readers, config, capabilities, instance, ended })))
     }
 
-    /// Answers what is queued, refuses what comes later, and resolves once the writer thread has ended. Dropping the
-    /// last clone does the same without the waiting.
+    /// Answers what is queued, refuses the writes that come later, and resolves once the writer thread has ended; of
+    /// several calls the first one waits. Dropping the last clone does the same without the waiting.
     pub async fn close(&self) {
         self.0.shared.close();
         let ended = self.0.ended.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
@@ -317,7 +317,9 @@ impl Store for SqliteStore {
         heard.as_mut().enable();
         match self.0.readers.read(|connection| statements::version(connection, id)) {
             Ok(Some(current)) if current == version => heard.await,
-            _ => {}
+            Ok(_) => {}
+            // Whoever waits looks again after a pause. An answer now would make it look at once, again and again.
+            Err(_) => heard.await,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The same-transaction mode for applications: typed results and [`Answer`]s (G-70).
 
 use idem_core::ledger::{Answer, Failure, Policy};
-use idem_core::{Claim, Fingerprints, OperationId, Outcome, Result};
+use idem_core::{Claim, Fingerprints, OperationId, Outcome, Result, Timestamp};
 use rusqlite::Transaction;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -57,9 +57,12 @@ impl SqliteStore {
     {
         let claim = Claim::new(id.clone(), fingerprints, policy.owner.clone()).lease(policy.lease);
         let run = self
-            // A result that JSON cannot hold is an error like any other here: the effect is rolled back with it.
+            // A result that JSON cannot hold, or not give back, is an error like any other here: the effect is rolled
+            // back with it.
             .run_in_transaction(&claim, policy.retention, |transaction, _grant| {
-                effect(transaction).and_then(|value| Ok(Outcome::json(&value)?))
+                let outcome = Outcome::json(&effect(transaction)?)?;
+                drop(Answer::<T>::of_executed(&outcome, Timestamp::EPOCH)?);
+                Ok(outcome)
             })
             .await?;
         match run {
@@ -117,6 +120,16 @@ mod tests {
             .transact::<HashMap<Vec<u8>, u8>, _>(&Policy::default(), &id, intent, |transaction| {
                 transaction.execute("INSERT INTO t VALUES (1)", [])?;
                 Ok(HashMap::from([(vec![1], 1)]))
+            })
+            .await
+            .unwrap();
+        assert!(matches!(answer, Answer::Released { .. }), "{answer:?}");
+        assert_eq!(rows(&store), 0);
+        // JSON writes NaN as null, which is no number when it is read.
+        let answer = store
+            .transact(&Policy::default(), &id, intent, |transaction| {
+                transaction.execute("INSERT INTO t VALUES (1)", [])?;
+                Ok(f64::NAN)
             })
             .await
             .unwrap();

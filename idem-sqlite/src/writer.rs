@@ -44,6 +44,8 @@ struct Gate {
     /// Whether the thread has more than a lone caller's work: several callers at once, a slow disk, or a write-ahead
     /// log that it has to write back.
     crowded: AtomicBool,
+    /// Whether the store is closed: nobody enters, and the queue refuses.
+    closed: AtomicBool,
 }
 
 /// Counts one queued caller, also when its future is dropped.
@@ -94,7 +96,7 @@ impl Shared {
 
     /// Runs `work` on this thread, as a group of its own, if nobody else is at it. `None`: it was not run.
     fn enter<R>(&self, work: impl FnOnce(&mut Group<'_>) -> Result<R>) -> Option<Result<R>> {
-        if self.is_crowded() {
+        if self.is_crowded() || self.gate.closed.load(Ordering::SeqCst) {
             return None;
         }
         let session = match self.session.try_lock() {
@@ -133,6 +135,7 @@ impl Shared {
     }
 
     pub(crate) fn close(&self) {
+        self.gate.closed.store(true, Ordering::SeqCst);
         self.queue.close();
     }
 

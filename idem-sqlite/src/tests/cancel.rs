@@ -118,7 +118,7 @@ async fn a_closed_store_answers_what_was_queued_and_refuses_the_rest() {
         assert!(poll(Box::pin(fixture.store.close()).as_mut()).is_pending());
     }
     assert!(matches!(asked.await.unwrap(), Claimed::Granted(_)));
-    fixture.store.shared().crowd();
+    until(|| !fixture.store.shared().is_crowded()).await;
     let error = fixture.store.claim(&claim("later")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
 }

@@ -226,6 +226,19 @@ async fn claim_in_and_complete_in_join_the_callers_transaction() {
 }
 
 #[tokio::test]
+async fn an_attempt_that_was_claimed_before_runs_its_closure() {
+    let fixture = with_drafts().await;
+    let mut connection = fixture.store.connect().unwrap();
+    let claim = claim("k");
+    let transaction = begin(&mut connection);
+    granted(fixture.store.claim_in(&transaction, &claim).unwrap());
+    transaction.commit().unwrap();
+    let run = fixture.store.run_in_transaction(&claim, Retention::forever(), |t, _| insert(t, "Hello"));
+    assert!(matches!(run.await.unwrap(), LocalRun::Executed(_)));
+    assert_eq!(drafts(&fixture), ["Hello"]);
+}
+
+#[tokio::test]
 async fn a_completion_that_does_not_apply_is_an_error() {
     let fixture = with_drafts().await;
     let mut connection = fixture.store.connect().unwrap();
