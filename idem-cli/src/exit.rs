@@ -38,7 +38,8 @@ Exit status of `idem run`
   69         store unavailable before the claim                   certainly no
   70         internal error, corrupt record                       no
   74         the output could not be written to where idem's      yes / no
-             output goes (disk full); the result is stored
+             output goes (disk full); the result is stored,
+             unless it was given back
   75         in progress                                          no
   76         uncertain: parked, killed by a signal, timed out,    perhaps
              lease lost, or the store failed after it began
@@ -55,7 +56,8 @@ Exit status of the other commands
 
   0          done
   1          there is no such operation, or it is not in the state that the command is for
-  64, 69, 70, 78   as above
+  64, 69, 70, 74, 78   as above
+  65         the key was registered for another intent
   75         too early, or the record changed since it was read: try again
 ";
 

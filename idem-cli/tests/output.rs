@@ -175,6 +175,21 @@ fn a_full_disk_under_stdout_is_told_and_the_result_is_kept() {
 }
 
 #[test]
+fn a_full_disk_does_not_make_a_released_command_look_stored() {
+    let place = Place::new();
+    let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let child =
+        place.sh_command("--key k --on-failure release", "echo no; exit 3").stdout(full).spawn().unwrap();
+    let out = finish(child);
+    assert!(
+        out.stderr.contains("given back, the same key runs again") && !out.stderr.contains("stored"),
+        "{}",
+        out.stderr
+    );
+    out.says(74, "the output could not be written");
+}
+
+#[test]
 fn closed_streams_are_no_obstacle() {
     let place = Place::new();
     let idem = env!("CARGO_BIN_EXE_idem");

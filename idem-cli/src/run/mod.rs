@@ -159,7 +159,9 @@ fn unwritten(answer: Answer, error: &std::io::Error) -> Answer {
     if answer.own {
         return answer;
     }
-    let line =
-        format!("the output could not be written: {error}; it is stored, so ask again with the same key");
+    // What the answer says about the operation is true all the same.
+    let next =
+        answer.line.clone().unwrap_or_else(|| "it is stored, so ask again with the same key".to_owned());
+    let line = format!("the output could not be written: {error}; {next}");
     Answer { exit: Exit::Code(exit::OUTPUT_LOST), own: true, ..answer }.line(line)
 }

@@ -170,7 +170,14 @@ pub(crate) async fn not_started(hold: Hold, plan: &Plan, error: &io::Error) -> A
     let line = format!("{name} {what} ({error}): nothing was run and the key is free");
     let released = give_back(hold, true).await;
     let answer = match released {
-        Some(Ok(_)) => Answer::own(answer, code, line).state(View::Received),
+        Some(Ok(Released::Released { .. } | Released::AlreadyReleased)) => {
+            Answer::own(answer, code, line).state(View::Received)
+        }
+        Some(Ok(_)) => Answer::own(
+            answer,
+            code,
+            format!("{name} {what} ({error}): nothing was run; the key was no longer ours to give back"),
+        ),
         None => Answer::own(answer, code, format!("{name} {what} ({error}): nothing was run now"))
             .state(View::Uncertain),
         Some(Err(error)) => Answer::own(
