@@ -2,13 +2,13 @@
 //!
 //! For tests, for development, and for what only has to survive retries within one process.
 
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use hashbrown::HashTable;
 
 use crate::answer::{
     Checkpointed, Claimed, Completed, Erased, Page, Parked, Registered, Released, Renewed, Resolved, Stats,
@@ -17,7 +17,7 @@ use crate::answer::{
 use crate::clock::{Clock, SystemClock};
 use crate::error::Result;
 use crate::key::OperationId;
-use crate::record::Record;
+use crate::record::{Record, State};
 use crate::request::{
     Claim, Complete, Erase, PAGE_MAX, Park, Query, Register, Release, Renew, Resolve, SaveCheckpoint,
 };
@@ -52,33 +52,47 @@ struct Inner {
 
 #[derive(Default)]
 struct Shard {
-    records: HashMap<OperationId, Box<Record>>,
+    /// By the hash of the id, which stands in the record only.
+    records: HashTable<Box<Record>>,
     /// When a sweep has something to do, for records that ever expire.
     due: BTreeSet<(Timestamp, OperationId)>,
 }
 
 impl Shard {
-    /// Applies `write` where `id` stands; tells whether waiters care.
-    fn write(&mut self, id: &OperationId, write: Write, step_ms: u64) -> bool {
-        let next = match write {
-            Write::Keep => return false,
-            Write::Put(record) => Some(record),
-            Write::Remove => None,
-        };
-        let due_after = next.as_ref().and_then(|record| record.sweep_at(step_ms));
-        let before = match (self.records.entry(id.clone()), next) {
-            (Entry::Occupied(mut slot), Some(record)) => {
-                let changed = record.state != slot.get().state;
-                Some((slot.insert(record), changed))
+    /// Applies `request` where its operation stands; tells besides whether waiters care about the write.
+    fn apply<T: Transition>(
+        &mut self,
+        request: &T,
+        context: &Context,
+        hash: u64,
+        hasher: &RandomState,
+    ) -> Result<(T::Answer, bool)> {
+        let id = request.id();
+        // What is there already is replaced in place.
+        let slot = self.records.find_mut(hash, |record| record.id == *id);
+        let step = request.apply(slot.as_ref().map(|record| &***record), context)?;
+        let (before, after) = match (slot, step.write) {
+            (_, Write::Keep) | (None, Write::Remove) => return Ok((step.answer, false)),
+            (Some(slot), Write::Put(record)) => {
+                let after = Standing::of(&record, context.step_ms);
+                let before = std::mem::replace(slot, record);
+                (Some(Standing::of(&before, context.step_ms)), Some(after))
             }
-            (Entry::Occupied(slot), None) => Some((slot.remove(), true)),
-            (Entry::Vacant(slot), Some(record)) => {
-                slot.insert(record);
-                None
+            (Some(slot), Write::Remove) => {
+                let before = Standing::of(slot, context.step_ms);
+                if let Ok(slot) = self.records.find_entry(hash, |record| record.id == *id) {
+                    slot.remove();
+                }
+                (Some(before), None)
             }
-            (Entry::Vacant(_), None) => None,
+            (None, Write::Put(record)) => {
+                let after = Standing::of(&record, context.step_ms);
+                self.records.insert_unique(hash, record, |record| hasher.hash_one(&record.id));
+                (None, Some(after))
+            }
         };
-        let due_before = before.as_ref().and_then(|(record, _)| record.sweep_at(step_ms));
+        let due = |standing: &Option<Standing>| standing.as_ref().and_then(|standing| standing.due);
+        let (due_before, due_after) = (due(&before), due(&after));
         if due_before != due_after {
             if let Some(at) = due_before {
                 self.due.remove(&(at, id.clone()));
@@ -87,7 +101,32 @@ impl Shard {
                 self.due.insert((at, id.clone()));
             }
         }
-        before.is_some_and(|(_, changed)| changed)
+        // Nobody waits for a record that was not there.
+        let state = |standing: Option<Standing>| standing.map(|standing| standing.state);
+        let changed = before.is_some() && state(before) != state(after);
+        Ok((step.answer, changed))
+    }
+
+    /// Gives memory back after a purge: a map keeps the room of its fullest time otherwise.
+    fn shrink(&mut self, hasher: &RandomState) {
+        if self.records.capacity() > SHARD_ROOM_MIN && self.records.len() < self.records.capacity() / 4 {
+            self.records.shrink_to(self.records.len() * 2, |record| hasher.hash_one(&record.id));
+        }
+    }
+}
+
+/// The room that a shard keeps whatever it holds.
+const SHARD_ROOM_MIN: usize = 64;
+
+/// What the shard has to know of a record before and after a write.
+struct Standing {
+    state: State,
+    due: Option<Timestamp>,
+}
+
+impl Standing {
+    fn of(record: &Record, step_ms: u64) -> Self {
+        Self { state: record.state, due: record.sweep_at(step_ms) }
     }
 }
 
@@ -125,10 +164,19 @@ impl MemoryStore {
             .limits(self.0.capabilities.limits)
     }
 
-    fn shard(&self, id: &OperationId) -> &Mutex<Shard> {
-        let index = usize::try_from(self.0.hasher.hash_one(id) % SHARDS as u64).unwrap_or(0);
+    /// The shard of `id`, and the hash that stands for it there.
+    fn shard(&self, id: &OperationId) -> (&Mutex<Shard>, u64) {
+        let hash = self.0.hasher.hash_one(id);
+        // The table in a shard goes by the low and the highest bits.
+        let index = usize::try_from((hash >> 32) % SHARDS as u64).unwrap_or(0);
         #[allow(clippy::indexing_slicing, reason = "the index is below the number of shards")]
-        &self.0.shards[index]
+        (&self.0.shards[index], hash)
+    }
+
+    /// What `look` finds in the stored record, if there is one.
+    fn look<R>(&self, id: &OperationId, look: impl FnOnce(&Record) -> R) -> Option<R> {
+        let (shard, hash) = self.shard(id);
+        lock(shard).records.find(hash, |record| record.id == *id).map(|record| look(record))
     }
 
     /// The transition under the lock of its shard. The clock is read inside, so that a later grant never computes its
@@ -136,10 +184,9 @@ impl MemoryStore {
     fn apply<T: Transition>(&self, request: &T) -> Result<T::Answer> {
         let id = request.id();
         let (answer, changed) = {
-            let mut shard = lock(self.shard(id));
-            let context = self.context();
-            let step = request.apply(shard.records.get(id).map(|record| &**record), &context)?;
-            (step.answer, shard.write(id, step.write, context.step_ms))
+            let (shard, hash) = self.shard(id);
+            let mut shard = lock(shard);
+            shard.apply(request, &self.context(), hash, &self.0.hasher)?
         };
         if changed {
             self.0.bells.ring(id);
@@ -150,7 +197,7 @@ impl MemoryStore {
     /// The stored record as it is, expired or not: for tests that compare stores byte by byte.
     #[must_use]
     pub fn stored(&self, id: &OperationId) -> Option<Record> {
-        lock(self.shard(id)).records.get(id).map(|record| (**record).clone())
+        self.look(id, Record::clone)
     }
 
     /// How many records are stored, expired or not.
@@ -240,11 +287,11 @@ impl Store for MemoryStore {
         let mut ids = BTreeSet::new();
         let limit = query.page();
         for shard in &self.0.shards {
-            for (id, record) in &lock(shard).records {
-                let wanted = query.after.as_ref().is_none_or(|after| id > after)
-                    && query.admits(id, record.view(now, 0));
+            for record in &lock(shard).records {
+                let wanted = query.after.as_ref().is_none_or(|after| record.id > *after)
+                    && query.admits(&record.id, record.view(now, 0));
                 if wanted {
-                    ids.insert(id.clone());
+                    ids.insert(record.id.clone());
                     if ids.len() > limit {
                         ids.pop_last();
                     }
@@ -259,7 +306,7 @@ impl Store for MemoryStore {
     async fn stats(&self) -> Result<Stats> {
         let mut stats = Stats::at(self.0.clock.now());
         for shard in &self.0.shards {
-            for record in lock(shard).records.values() {
+            for record in &lock(shard).records {
                 stats.count(record, 0);
             }
         }
@@ -278,13 +325,16 @@ impl Store for MemoryStore {
                 SweepStep::Purged => swept.purged += 1,
             }
         }
+        if swept.purged > 0 {
+            self.0.shards.iter().for_each(|shard| lock(shard).shrink(&self.0.hasher));
+        }
         Ok(swept)
     }
 
     async fn changed(&self, id: &OperationId, version: u64) {
         loop {
             let heard = self.0.bells.listen(id);
-            let current = lock(self.shard(id)).records.get(id).map(|record| record.version);
+            let current = self.look(id, |record| record.version);
             if current != Some(version) {
                 return;
             }

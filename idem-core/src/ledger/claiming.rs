@@ -132,6 +132,13 @@ async fn give_back(ledger: Arc<Inner>, held: Held, backoff: Backoff) {
     }
 }
 
+/// The monotonic instants before the first send of a claim and before the one that was answered (G-12).
+#[derive(Clone, Copy)]
+pub(super) struct Sent {
+    pub(super) first: Duration,
+    pub(super) latest: Duration,
+}
+
 /// How many attempt ids a claim uses up before something else must be wrong.
 const INTENTS_MAX: u32 = 8;
 
@@ -179,9 +186,8 @@ impl Ledger {
         let mut intents = 0;
         while intents < INTENTS_MAX {
             // A wait is not part of any grant: one that comes now counts from its own first send (G-12).
-            let first_sent = self.inner.clock.elapsed();
             let not_run = match self.send(&claim).await? {
-                (Claimed::Granted(grant), sent) => match self.begin(*grant, first_sent, sent).await? {
+                (Claimed::Granted(grant), sent) => match self.begin(*grant, sent).await? {
                     Some(begin) => return Ok(begin),
                     None => None,
                 },
@@ -205,11 +211,10 @@ impl Ledger {
     }
 
     /// What the grant comes to; `None` when its attempt is over already.
-    async fn begin(&self, grant: Grant, first_sent: Duration, sent: Duration) -> Result<Option<Begin>> {
+    async fn begin(&self, grant: Grant, sent: Sent) -> Result<Option<Begin>> {
         let held = grant.held();
         let mode = grant.mode;
-        let attempt =
-            Attempt::new(Arc::clone(&self.inner), Arc::clone(&self.policy), grant, first_sent, sent);
+        let attempt = Attempt::new(Arc::clone(&self.inner), Arc::clone(&self.policy), grant, sent);
         let begin = match mode {
             Mode::Execute => {
                 Begin::Execute(Granted { attempt: attempt.clone(), unstarted: GiveBack::arm(self, held) })
@@ -221,17 +226,18 @@ impl Ledger {
         Ok(live.then_some(begin))
     }
 
-    /// Sends the claim, again with the same attempt id while the store is away (G-52); gives the instant before the
-    /// send that was answered. Dropped before its answer, the claim is given back in the background (G-53).
-    async fn send(&self, claim: &Claim) -> Result<(Claimed, Duration)> {
+    /// Sends the claim, again with the same attempt id while the store is away (G-52). Dropped before its answer, the
+    /// claim is given back in the background (G-53).
+    async fn send(&self, claim: &Claim) -> Result<(Claimed, Sent)> {
         let mut undelivered = GiveBack::arm(self, claim.held());
         let mut repeat = Repeat::new(&self.inner, self.policy.backoff);
+        let first = self.inner.clock.elapsed();
+        let mut latest = first;
         loop {
-            let sent = self.inner.clock.elapsed();
             let error = match self.inner.store.claim(claim).await {
                 Ok(answer) => {
                     undelivered.disarm();
-                    return Ok((answer, sent));
+                    return Ok((answer, Sent { first, latest }));
                 }
                 Err(error) => error,
             };
@@ -241,6 +247,7 @@ impl Ledger {
                 }
                 return Err(error);
             }
+            latest = self.inner.clock.elapsed();
         }
     }
 }

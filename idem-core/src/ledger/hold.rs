@@ -10,6 +10,7 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 
 use super::Inner;
+use super::claiming::Sent;
 use super::policy::Policy;
 use super::repeat::Repeat;
 use crate::answer::{Checkpointed, Completed, Grant, Parked, Released, Renewed};
@@ -46,24 +47,17 @@ fn micros(duration: Duration) -> u64 {
 }
 
 impl Attempt {
-    /// `first_sent` and `sent` are the monotonic instants before the first and the latest send of the claim (G-12).
-    pub(super) fn new(
-        ledger: Arc<Inner>,
-        policy: Arc<Policy>,
-        grant: Grant,
-        first_sent: Duration,
-        sent: Duration,
-    ) -> Self {
-        let by_lease = first_sent + policy.lease.duration();
-        let by_remaining = sent + Duration::from_millis(grant.remaining_ms);
+    pub(super) fn new(ledger: Arc<Inner>, policy: Arc<Policy>, grant: Grant, sent: Sent) -> Self {
+        let by_lease = sent.first + policy.lease.duration();
+        let by_remaining = sent.latest + Duration::from_millis(grant.remaining_ms);
         let deadline_us = AtomicU64::new(micros(by_lease.min(by_remaining)));
-        let ceiling = first_sent.saturating_add(policy.ceiling);
+        let ceiling = sent.first.saturating_add(policy.ceiling);
         Self(Arc::new(Shared {
             ledger,
             policy,
             grant,
             deadline_us,
-            sent,
+            sent: sent.latest,
             ceiling,
             lost: AtomicBool::new(false),
             lost_bell: Notify::new(),
