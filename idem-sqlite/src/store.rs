@@ -303,7 +303,8 @@ impl Store for SqliteStore {
             let done: SweptBatch = self.0.shared.ask(Box::new(SweepBatch { limit: batch })).await?;
             swept.erased += done.erased;
             swept.purged += done.purged;
-            swept.more = done.looked_at == batch;
+            // Where nothing was done there is nothing to do now: the first rows are due by a smaller step than ours.
+            swept.more = done.looked_at == batch && done.erased + done.purged > 0;
             left -= batch;
             if !swept.more || left == 0 {
                 return Ok(swept);
@@ -312,14 +313,15 @@ impl Store for SqliteStore {
     }
 
     async fn changed(&self, id: &OperationId, version: u64) {
-        let heard = self.0.shared.bells.listen(id);
-        tokio::pin!(heard);
-        heard.as_mut().enable();
-        match self.0.readers.read(|connection| statements::version(connection, id)) {
-            Ok(Some(current)) if current == version => heard.await,
-            Ok(_) => {}
-            // Whoever waits looks again after a pause. An answer now would make it look at once, again and again.
-            Err(_) => heard.await,
+        loop {
+            let heard = self.0.shared.bells.listen(id);
+            match self.0.readers.read(|connection| statements::version(connection, id)) {
+                // The bell may ring for a neighbour: looking here again is cheaper than another claim.
+                Ok(Some(current)) if current == version => heard.await,
+                Ok(_) => return,
+                // Whoever waits looks again after a pause. An answer now would make it look at once, again and again.
+                Err(_) => heard.await,
+            }
         }
     }
 }

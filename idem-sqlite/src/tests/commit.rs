@@ -143,6 +143,8 @@ async fn waiters_are_woken_after_the_commit_of_a_change_of_state() {
     let id = id("k");
     let mut changed = Box::pin(fixture.store.changed(&id, version));
     assert!(poll(changed.as_mut()).is_pending());
+    fixture.store.shared().bells.ring(&id);
+    assert!(poll(changed.as_mut()).is_pending(), "the bell rang for a neighbour");
     // By another handle of this process, which is another writer.
     let other = crate::SqliteStore::open(fixture.store.path()).await.unwrap();
     other.release(&idem_core::request::Release::new(grant.held())).await.unwrap();

@@ -113,6 +113,24 @@ async fn a_damaged_row_keeps_no_other_from_being_swept() {
 }
 
 #[tokio::test]
+async fn rows_that_are_due_by_a_smaller_step_end_a_sweep() {
+    let fixture = Fixture::with(|config| config.step_ms(0)).await;
+    let retention = Retention::forgetting_identity(Ttl::Millis(1), Ttl::Millis(0), None).unwrap();
+    for n in 0..3 {
+        let grant = fixture.granted(&format!("k{n}")).await;
+        let complete = Complete::new(grant.held(), Outcome::success(), retention);
+        fixture.store.complete(&complete).await.unwrap();
+    }
+    fixture.clock.advance(Duration::from_secs(1));
+    let hour = crate::SqliteConfig::new(fixture.store.path()).step_ms(3_600_000);
+    let other =
+        crate::SqliteStore::open_with(hour.clock(std::sync::Arc::new(fixture.clock.clone()))).await.unwrap();
+    let swept = other.sweep(2).await.unwrap();
+    assert_eq!((swept.erased, swept.purged, swept.more), (0, 0, false), "there is nothing to do now");
+    assert_eq!(fixture.store.sweep(3).await.unwrap().purged, 3);
+}
+
+#[tokio::test]
 async fn a_table_that_somebody_dropped_is_no_absence() {
     let fixture = Fixture::new().await;
     fixture.completed("k", b"paid").await;
