@@ -127,6 +127,51 @@ fn rows_that_cannot_be_are_corrupt() {
     }
 }
 
+/// A change that makes a record impossible.
+type Breakage = fn(&mut Record);
+
+/// What a store refuses to have read (G-50), one reason at a time. The records that are broken here pass before.
+#[test]
+fn every_reason_for_a_corrupt_record() {
+    let of = |column| first(column);
+    let table: [(&str, Record, Breakage); 13] = [
+        ("has no outcome", of(Column::Fresh), |it| it.outcome = None),
+        ("has no outcome", of(Column::Exp), |it| it.completed_at = None),
+        ("has no attempt", of(Column::Live), |it| it.current = None),
+        ("has no attempt", of(Column::U), |it| it.current = None),
+        ("does not say since when", of(Column::U), |it| it.parked = None),
+        ("has an outcome or an expiry", of(Column::R), |it| it.outcome = first(Column::Fresh).outcome),
+        ("has an outcome or an expiry", of(Column::Lapsed), |it| it.response_until = Some(NOW)),
+        ("has an outcome or an expiry", of(Column::U), |it| it.identity_until = Some(NOW)),
+        ("beyond 2^53", of(Column::Live), |it| it.current.as_mut().unwrap().fence = Fence::new(1 << 53)),
+        ("beyond 2^53", of(Column::R), |it| it.fence_floor = Fence::new(1 << 53)),
+        ("forgotten its fingerprint", of(Column::Live), |it| it.fingerprint = None),
+        ("forgotten its fingerprint", of(Column::Fresh), |it| it.fingerprint = None),
+        ("forgotten its fingerprint", of(Column::U), |it| it.fingerprint = None),
+    ];
+    for (complaint, record, change) in table {
+        assert!(record.check().is_ok(), "{record:#?}");
+        let mut broken = record;
+        change(&mut broken);
+        let error = broken.check().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+        assert!(error.to_string().contains(complaint), "{error} instead of {complaint}");
+    }
+    let mut last = first(Column::Live);
+    last.current.as_mut().unwrap().fence = Fence::new((1 << 53) - 1);
+    assert!(last.check().is_ok(), "the last fence below 2^53 is one");
+}
+
+#[test]
+fn views_have_words() {
+    let words: Vec<_> = View::ALL.iter().map(|view| view.name()).collect();
+    assert_eq!(words, ["absent", "received", "running", "lapsed", "completed", "expired", "uncertain"]);
+    assert_eq!(format!("[{:>9}]", View::Lapsed), "[   lapsed]");
+    let facts = shapes(Column::Live, 0).into_iter().filter_map(|shape| shape.record);
+    let fact = facts.flat_map(|record| record.checkpoints).next().unwrap();
+    assert_eq!(format!("{fact:?}"), "charged#2: <4 bytes>");
+}
+
 /// The history is bounded and loses its oldest first; the lease deadline of what it lost is still known (G-19).
 #[test]
 fn the_history_is_bounded() {
