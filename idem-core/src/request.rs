@@ -359,7 +359,8 @@ pub struct Query {
     pub tenant: Option<String>,
     /// Only of this operation name.
     pub operation: Option<String>,
-    /// Only what is now in one of these views; empty is all that are not absent.
+    /// Only what is now in one of these views; empty is all of them. What is absent is never listed, swept or not
+    /// (G-41).
     pub views: Vec<View>,
     /// Only what comes after this id: the last one of the page before.
     pub after: Option<OperationId>,
@@ -385,6 +386,23 @@ impl Query {
     pub fn admits(&self, id: &OperationId, view: View) -> bool {
         self.tenant.as_deref().is_none_or(|tenant| tenant == id.tenant())
             && self.operation.as_deref().is_none_or(|operation| operation == id.operation())
-            && if self.views.is_empty() { view != View::Absent } else { self.views.contains(&view) }
+            && view != View::Absent
+            && (self.views.is_empty() || self.views.contains(&view))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_absent_is_never_listed() {
+        let id = OperationId::new("t", "o", "k").unwrap();
+        let mut query = Query::all();
+        assert!(View::ALL.iter().all(|view| query.admits(&id, *view) == (*view != View::Absent)));
+        query.views = vec![View::Absent, View::Expired];
+        assert!(query.admits(&id, View::Expired));
+        assert!(!query.admits(&id, View::Absent));
+        assert!(!query.admits(&id, View::Running));
     }
 }

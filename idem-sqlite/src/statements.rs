@@ -296,8 +296,6 @@ pub(crate) fn list(connection: &Connection, query: &Query, now: Timestamp) -> Re
 
 /// One bit for each view that the query admits.
 fn views_mask(query: &Query) -> u64 {
-    let wanted = |view: View| {
-        if query.views.is_empty() { view != View::Absent } else { query.views.contains(&view) }
-    };
+    let wanted = |view: View| view != View::Absent && (query.views.is_empty() || query.views.contains(&view));
     View::ALL.iter().enumerate().filter(|(_, view)| wanted(**view)).map(|(bit, _)| 1 << bit).sum()
 }
