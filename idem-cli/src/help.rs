@@ -19,10 +19,7 @@ pub(crate) fn help(topic: Option<&str>) -> Exit {
         None => command.render_long_help().to_string(),
         Some(topic) => match command.find_subcommand_mut(topic) {
             Some(found) => found.render_long_help().to_string(),
-            None => {
-                say::line(&format!("there is no help about `{topic}`: see `idem help`"));
-                return Exit::Code(exit::USAGE);
-            }
+            None => return unknown(topic),
         },
     };
     say::print(&text)
@@ -35,11 +32,23 @@ pub(crate) fn completions(shell: clap_complete::Shell) -> Exit {
     say::print(&String::from_utf8_lossy(&script))
 }
 
-/// `idem man`: the page, and the exit codes under it.
-pub(crate) fn man() -> Exit {
-    let command = Cli::command().after_long_help(TABLE);
+/// `idem man [COMMAND]`: the page of one command, or of idem with the exit codes under it.
+pub(crate) fn man(command: Option<&str>) -> Exit {
+    let mut idem = Cli::command().after_long_help(TABLE);
+    idem.build();
+    let page_of = match command {
+        None => Some(idem),
+        // Once built, it knows that its page is called `idem-run`.
+        Some(name) => idem.find_subcommand(name).cloned(),
+    };
+    let Some(page_of) = page_of else { return unknown(command.unwrap_or_default()) };
     let mut page = Vec::new();
     // Writing to memory does not fail.
-    let _ = clap_mangen::Man::new(command).render(&mut page);
+    let _ = clap_mangen::Man::new(page_of).render(&mut page);
     say::print(&String::from_utf8_lossy(&page))
+}
+
+fn unknown(topic: &str) -> Exit {
+    say::line(&format!("there is no help about `{topic}`: see `idem help`"));
+    Exit::Code(exit::USAGE)
 }

@@ -44,7 +44,7 @@ fn dispatch(cli: Cli) -> Exit {
         Command::Erase(args) => manage::erase(store, &args),
         Command::Migrate => manage::migrate(store),
         Command::Completions { shell } => help::completions(shell),
-        Command::Man => help::man(),
+        Command::Man { command } => help::man(command.as_deref()),
         Command::Help { topic } => help::help(topic.as_deref()),
     }
 }

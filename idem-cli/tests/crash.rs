@@ -240,6 +240,26 @@ fn a_reconciler_cannot_tell_and_is_asked_again() {
 }
 
 #[test]
+fn an_interrupted_reconciler_has_found_nothing_out() {
+    let place = Place::new();
+    let _crashed = place.crash("--key k --lease 1s");
+    // Exit 1 on TERM, as many programs do.
+    place.write("reconcile.sh", "trap 'exit 1' TERM; echo $$ > asked; while :; do sleep 0.02; done");
+    let options = ["run", "--key", "k", "--wait", "1m", "--reconcile", ". ./reconcile.sh", "--"];
+    let idem = place.command(options.iter().chain(&["sh", "-c", WAITING])).spawn().unwrap();
+    until("the reconciler runs", || place.path("asked").exists());
+    common::kill(&idem.id().to_string(), "TERM");
+    let out = common::finish(idem);
+    assert_eq!(out.signal, Some(15), "{out:?}");
+    let shown = place.show("k");
+    assert_eq!(
+        (&shown["state"], &shown["parked"]["note"]),
+        (&"uncertain".into(), &"the reconciler was interrupted by TERM".into())
+    );
+    assert_eq!(place.runs(), 1);
+}
+
+#[test]
 fn a_reconciler_that_takes_too_long_is_stopped() {
     let place = Place::new();
     let _crashed = place.crash("--key k --lease 1s");

@@ -223,6 +223,8 @@ fn help_completions_and_the_man_page_are_there() {
         (vec!["completions", "zsh"], "#compdef idem"),
         (vec!["completions", "fish"], "complete -c idem"),
         (vec!["man"], ".TH idem 1"),
+        (vec!["man", "run"], ".TH idem-run 1"),
+        (vec!["man", "run"], "\\-\\-reconcile"),
     ] {
         let out = place.idem(&args);
         assert!(
@@ -231,6 +233,7 @@ fn help_completions_and_the_man_page_are_there() {
         );
     }
     place.idem(["help", "nothing"]).says(64, "there is no help about `nothing`");
+    place.idem(["man", "nothing"]).says(64, "there is no help about `nothing`");
     place.idem(["completions", "tcsh"]).says(64, "invalid value 'tcsh' for '<SHELL>'");
     place.idem(["nothing"]).says(64, "unrecognized subcommand 'nothing'; see `idem help`");
     place.command::<&str>([]).output().map(common::Out::from).unwrap().says(64, "no command is given");

@@ -106,6 +106,49 @@ fn an_ignored_signal_stays_ignored() {
 }
 
 #[test]
+fn exit_statuses_arrive_where_they_would_be_thrown_away() {
+    let place = Place::new();
+    let inner = place.sh_command("--key k", "exit 3");
+    let out = Command::new("sh")
+        .args(["-c", "trap '' CHLD; exec \"$@\"", "sh"])
+        .arg(inner.get_program())
+        .args(inner.get_args())
+        .env("IDEM_STORE", "ledger.db")
+        .current_dir(place.path(""))
+        .output()
+        .unwrap();
+    assert_eq!(common::Out::from(out).parts(), (Some(3), "", ""));
+}
+
+#[test]
+fn a_signal_ends_the_wait_for_a_reader_once_the_result_is_stored() {
+    let place = Place::new();
+    let idem = with_default_signals(&place, "--key k", "head -c 600000 /dev/zero").spawn().unwrap();
+    let completed = || place.has_ledger() && place.idem(["show", "--key", "k"]).stdout.contains("completed");
+    until("the operation is completed", completed);
+    kill(&idem.id().to_string(), "TERM");
+    until("idem dies of it", || !alive(&idem.id().to_string()));
+    assert_eq!(finish(idem).signal, Some(15));
+    assert_eq!(place.sh("--key k", "head -c 600000 /dev/zero").stdout.len(), 600_000);
+}
+
+#[test]
+fn a_signal_ends_the_wait_for_a_reader_of_an_output_that_is_not_kept() {
+    let place = Place::new();
+    // Printed by a process that signals do not reach, and more than the pipes and the record hold.
+    let script = "head -c 3000000 /dev/zero & echo $$ > pid.new; mv pid.new pid; wait";
+    let idem = with_default_signals(&place, "--key k", script).spawn().unwrap();
+    until("the command runs", || place.path("pid").exists());
+    // The first one ends the command, a later one the wait for the reader.
+    until("idem dies of it", || {
+        kill(&idem.id().to_string(), "TERM");
+        !alive(&idem.id().to_string())
+    });
+    assert_eq!(finish(idem).signal, Some(15));
+    assert_eq!(place.show("k")["parked"]["note"], "interrupted by TERM");
+}
+
+#[test]
 fn a_signal_while_waiting_runs_nothing_and_takes_nothing() {
     let place = Place::new();
     let holder = place.sh_command("--key k", WAITING).spawn().unwrap();

@@ -55,9 +55,12 @@ pub(crate) enum Command {
         /// bash, elvish, fish, powershell or zsh
         shell: clap_complete::Shell,
     },
-    /// Print the man page
+    /// Print a man page
     #[command(hide = true)]
-    Man,
+    Man {
+        /// Of this command, and not of idem itself
+        command: Option<String>,
+    },
     /// Print help about a command, or about `exit-codes`
     Help {
         /// A command, or `exit-codes`
