@@ -33,8 +33,11 @@ fn machine(report: &Report<'_>) -> String {
     if let (Some(before), Some(after)) = (machine.load_before, machine.load_after) {
         let _ = write!(text, ", load {before:.2} before and {after:.2} after");
     }
+    if let Some(share) = machine.others_share {
+        let _ = write!(text, ", {:.0} % of it used by others", share * 100.0);
+    }
     if let Some(syncs_per_s) = machine.syncs_per_s {
-        let _ = write!(text, ", {} appends of 4 KiB with a sync a second", grouped(syncs_per_s));
+        let _ = write!(text, "\n{} appends of 4 KiB with a sync a second", grouped(syncs_per_s));
         if syncs_per_s > 50_000.0 {
             text.push_str(" (a disk does not do that: is --dir in memory?)");
         }
