@@ -13,6 +13,7 @@ mod fingerprint;
 mod key;
 pub mod ledger;
 mod memory;
+pub mod observe;
 mod outcome;
 pub mod record;
 pub mod request;

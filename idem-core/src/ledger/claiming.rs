@@ -14,6 +14,7 @@ use crate::backoff::Backoff;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprints;
 use crate::key::OperationId;
+use crate::observe::{self, Event};
 use crate::record::Mode;
 use crate::request::{Claim, Held, Intent, Release};
 use crate::time::Timestamp;
@@ -123,7 +124,7 @@ impl Drop for GiveBack {
 
 async fn give_back(ledger: Arc<Inner>, held: Held, backoff: Backoff) {
     let request = Release::new(held);
-    let mut repeat = Repeat::new(&ledger, backoff);
+    let mut repeat = Repeat::new(&ledger, backoff, &request.held.id);
     while let Err(error) = ledger.store.release(&request).await {
         if let Err(error) = repeat.after(error, false).await {
             tracing::debug!(%error, "a claim that nobody waits for could not be given back; its lease lapses");
@@ -195,19 +196,37 @@ impl Ledger {
                     if waiter.wait(Busy { retry_after_ms, version }).await {
                         continue;
                     }
-                    return Ok(Begin::NotRun(NotRun::InProgress { retry_after_ms, attempt_number }));
+                    let not_run = NotRun::InProgress { retry_after_ms, attempt_number };
+                    return Ok(self.not_run(id, not_run));
                 }
                 (answer, _) => NotRun::of(answer),
             };
             if let Some(not_run) = not_run {
                 waiter.is_over();
-                return Ok(Begin::NotRun(not_run));
+                return Ok(self.not_run(id, not_run));
             }
             // This attempt id is used up; the next one is another intent (G-12).
             intents += 1;
             claim.attempt = AttemptId::random();
         }
         Err(Error::internal("the store ends every new attempt at once (G-12)"))
+    }
+
+    /// The answer to a claim that was not granted, counted and told.
+    fn not_run(&self, id: &OperationId, not_run: NotRun) -> Begin {
+        let (event, result) = match &not_run {
+            NotRun::Replay(_) => (Some(Event::Replay), "replayed"),
+            NotRun::InProgress { .. } => (Some(Event::InProgress), "in progress"),
+            NotRun::Conflict => (Some(Event::Conflict), "conflict"),
+            NotRun::Expired(_) => (Some(Event::Expired), "expired"),
+            NotRun::Uncertain { .. } => (Some(Event::Uncertain), "uncertain"),
+            NotRun::Nothing => (None, "nothing"),
+        };
+        if let Some(event) = event {
+            self.inner.observed.count(id, event);
+        }
+        observe::answered(id, &self.policy.log_key, result);
+        Begin::NotRun(not_run)
     }
 
     /// What the grant comes to; `None` when its attempt is over already.
@@ -219,7 +238,10 @@ impl Ledger {
             Mode::Execute => {
                 Begin::Execute(Granted { attempt: attempt.clone(), unstarted: GiveBack::arm(self, held) })
             }
-            Mode::Recover => Begin::Recover(Recovery::new(Hold::new(attempt.clone()))),
+            Mode::Recover => {
+                self.inner.observed.count(&held.id, Event::Recovery);
+                Begin::Recover(Recovery::new(Hold::new(attempt.clone())))
+            }
         };
         // An effect that begins after its lease breaks what a recoverer may assume about a stopped holder (G-19).
         let live = attempt.is_live() || attempt.revive().await?;
@@ -230,7 +252,7 @@ impl Ledger {
     /// claim is given back in the background (G-53).
     async fn send(&self, claim: &Claim) -> Result<(Claimed, Sent)> {
         let mut undelivered = GiveBack::arm(self, claim.held());
-        let mut repeat = Repeat::new(&self.inner, self.policy.backoff);
+        let mut repeat = Repeat::new(&self.inner, self.policy.backoff, &claim.id);
         let first = self.inner.clock.elapsed();
         let mut latest = first;
         loop {

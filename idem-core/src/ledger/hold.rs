@@ -1,6 +1,6 @@
 //! A held attempt: its lease is kept alive while it works, and it ends in exactly one settling write (G-15, G-16).
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,9 +16,10 @@ use super::repeat::Repeat;
 use crate::answer::{Checkpointed, Completed, Grant, Parked, Released, Renewed};
 use crate::attempt::{Fence, Label};
 use crate::error::{Error, Result};
-use crate::key::DownstreamKey;
+use crate::key::{DownstreamKey, OperationId};
+use crate::observe::{self, Event};
 use crate::outcome::Outcome;
-use crate::record::{AbsenceReason, Attempt as PastAttempt, Checkpoint, Mode};
+use crate::record::{AbsenceReason, Attempt as PastAttempt, Checkpoint, Mode, View};
 use crate::request::{Complete, Park, Release, Renew, SaveCheckpoint};
 use crate::time::{Timestamp, whole_millis};
 
@@ -151,7 +152,7 @@ impl Attempt {
     /// `InvalidInput` for a bad name; those of the store. Repeating the same fact is answered `Duplicate`.
     pub async fn checkpoint(&self, name: &str, value: impl Into<Bytes>) -> Result<Checkpointed> {
         let request = SaveCheckpoint::new(self.0.grant.held(), Label::new(name)?, value, self.0.policy.lease);
-        let mut repeat = Repeat::new(&self.0.ledger, self.0.policy.backoff);
+        let mut repeat = Repeat::new(&self.0.ledger, self.0.policy.backoff, &self.0.grant.id);
         loop {
             let sent = self.0.ledger.clock.elapsed();
             let answer = match self.0.ledger.store.checkpoint(&request).await {
@@ -165,7 +166,8 @@ impl Attempt {
                 Checkpointed::Recorded { remaining_ms } | Checkpointed::Duplicate { remaining_ms } => {
                     self.extend(sent, remaining_ms);
                 }
-                Checkpointed::Parked | Checkpointed::Fenced(_) => self.lose(),
+                Checkpointed::Parked => self.lose(),
+                Checkpointed::Fenced(view) => self.fenced(view),
                 Checkpointed::Differs | Checkpointed::Full | Checkpointed::Settled => {}
             }
             return Ok(answer);
@@ -206,6 +208,11 @@ impl Attempt {
         self.0.deadline_us.fetch_max(micros(sent + remaining), Ordering::AcqRel);
     }
 
+    fn fenced(&self, view: View) {
+        self.0.ledger.observed.fenced(&self.0.grant.id, view);
+        self.lose();
+    }
+
     fn lose(&self) {
         self.0.lost.store(true, Ordering::Release);
         self.0.lost_bell.notify_waiters();
@@ -220,8 +227,12 @@ impl Attempt {
                 Ok(true)
             }
             Renewed::Settled => Ok(false),
-            Renewed::Parked | Renewed::Fenced(_) => {
+            Renewed::Parked => {
                 self.lose();
+                Ok(false)
+            }
+            Renewed::Fenced(view) => {
+                self.fenced(view);
                 Ok(false)
             }
         }
@@ -234,7 +245,7 @@ impl Attempt {
     /// `Unavailable` when no answer comes within a lease; those of the store.
     pub(super) async fn revive(&self) -> Result<bool> {
         let request = Renew::new(self.0.grant.held(), self.0.policy.lease);
-        let mut repeat = Repeat::new(&self.0.ledger, self.0.policy.backoff);
+        let mut repeat = Repeat::new(&self.0.ledger, self.0.policy.backoff, &self.0.grant.id);
         loop {
             let error = match self.renew(&request).await {
                 Ok(true) if !self.is_live() => Error::unavailable(
@@ -266,6 +277,7 @@ impl Attempt {
                 Ok(true) => pause = lease / 3,
                 Ok(false) => return,
                 Err(error) => {
+                    self.0.ledger.observed.count(&self.0.grant.id, Event::StoreError);
                     tracing::warn!(%error, attempt = self.number(), "a lease could not be renewed");
                     // Sooner than usual, so that one lost message does not lose the lease.
                     pause = lease / 12;
@@ -297,7 +309,13 @@ impl Hold {
 
     /// Runs `work` and renews the lease meanwhile, in the same task: dropping this drops both.
     pub async fn keep<F: Future>(&self, work: F) -> F::Output {
+        let span = observe::span(&self.attempt, &self.attempt.policy().log_key);
         let mut work = pin!(work);
+        // In place: `Instrument` would move the handler's future once more.
+        let mut work = poll_fn(move |cx| {
+            let _entered = span.enter();
+            work.as_mut().poll(cx)
+        });
         tokio::select! {
             biased;
             output = &mut work => output,
@@ -313,8 +331,23 @@ impl Hold {
     ///
     /// Those of the store, when it did not confirm in time: the outcome may be stored.
     pub async fn complete(self, outcome: Outcome) -> Result<Completed> {
+        let completed = self.store_outcome(outcome).await?;
+        if matches!(completed, Completed::Completed { .. } | Completed::AlreadyCompleted) {
+            self.ended(Event::Execution);
+        }
+        Ok(completed)
+    }
+
+    /// Completes with an outcome that was executed here or found.
+    pub(super) async fn store_outcome(&self, outcome: Outcome) -> Result<Completed> {
         let request = Complete::new(self.attempt.0.grant.held(), outcome, self.attempt.0.policy.retention);
-        self.settle(|| self.attempt.0.ledger.store.complete(&request)).await
+        let completed = self.settle(|| self.attempt.0.ledger.store.complete(&request)).await?;
+        self.tell(match completed {
+            Completed::Completed { .. } | Completed::AlreadyCompleted => "completed",
+            Completed::OutcomeConflict => "outcome conflict",
+            Completed::Fenced(view) => self.fenced(view),
+        });
+        Ok(completed)
     }
 
     /// Gives the operation back: nothing happened. In mode `Recover` that is no reason: see
@@ -325,8 +358,7 @@ impl Hold {
     /// `InvalidInput` in mode `Recover`; those of the store.
     pub async fn release(self, forget: bool) -> Result<Released> {
         let request = Release::new(self.attempt.0.grant.held());
-        let request = if forget { request.forget() } else { request };
-        self.settle(|| self.attempt.0.ledger.store.release(&request)).await
+        self.send_release(if forget { request.forget() } else { request }).await
     }
 
     /// Makes the operation Uncertain.
@@ -336,7 +368,35 @@ impl Hold {
     /// Those of the store.
     pub async fn park(self, note: &str) -> Result<Parked> {
         let request = Park::new(self.attempt.0.grant.held()).note(note);
-        self.settle(|| self.attempt.0.ledger.store.park(&request)).await
+        let parked = self.settle(|| self.attempt.0.ledger.store.park(&request)).await?;
+        self.tell(match parked {
+            Parked::Parked { .. } | Parked::AlreadyParked => {
+                self.ended(Event::Uncertain);
+                "parked"
+            }
+            Parked::Fenced(view) => self.fenced(view),
+            Parked::Settled => "completed before",
+        });
+        Ok(parked)
+    }
+
+    fn fenced(&self, view: View) -> &'static str {
+        self.attempt.ledger().observed.fenced(self.id(), view);
+        "fenced"
+    }
+
+    fn tell(&self, result: &'static str) {
+        observe::settled(&self.attempt, &self.attempt.policy().log_key, result);
+    }
+
+    fn ended(&self, event: Event) {
+        let ledger = self.attempt.ledger();
+        let after = ledger.clock.elapsed().saturating_sub(self.attempt.0.sent);
+        ledger.observed.ended(self.id(), event, after);
+    }
+
+    fn id(&self) -> &OperationId {
+        &self.attempt.0.grant.id
     }
 
     /// Gives the operation back in mode `Recover`, too: whatever earlier attempts did, it may run again for `reason`
@@ -346,15 +406,29 @@ impl Hold {
     ///
     /// Those of the store. `TooEarly` is an answer: keep the hold and ask again then.
     pub async fn release_because(&self, reason: AbsenceReason) -> Result<Released> {
-        let request = Release::new(self.attempt.0.grant.held()).absence(reason);
-        self.settle(|| self.attempt.0.ledger.store.release(&request)).await
+        self.send_release(Release::new(self.attempt.0.grant.held()).absence(reason)).await
+    }
+
+    async fn send_release(&self, request: Release) -> Result<Released> {
+        let released = self.settle(|| self.attempt.0.ledger.store.release(&request)).await?;
+        self.tell(match released {
+            Released::Released { .. } | Released::AlreadyReleased => {
+                self.ended(Event::Release);
+                "released"
+            }
+            Released::Fenced(view) => self.fenced(view),
+            Released::TooEarly { .. } => "too early to release",
+            Released::Settled => "completed before",
+            Released::Parked => "parked before",
+        });
+        Ok(released)
     }
 
     /// Repeats a settling write. Its repetitions are idempotent (G-16), so an ambiguous error is simply asked again:
     /// as often as the policy says, and while the lease lasts.
     async fn settle<A, F: Future<Output = Result<A>>>(&self, mut send: impl FnMut() -> F) -> Result<A> {
         let ledger = self.attempt.ledger();
-        let mut repeat = Repeat::new(ledger, self.attempt.policy().backoff);
+        let mut repeat = Repeat::new(ledger, self.attempt.policy().backoff, self.id());
         loop {
             match send().await {
                 Ok(answer) => return Ok(answer),

@@ -29,6 +29,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::error::Result;
 use crate::fingerprint::Fingerprints;
 use crate::key::OperationId;
+use crate::observe::Observed;
 use crate::request::Register;
 use crate::store::Store;
 
@@ -73,6 +74,7 @@ struct Inner {
     /// Cancelled when the ledger takes no new calls any more.
     closing: CancellationToken,
     waiting: Waiting,
+    observed: Observed,
 }
 
 impl fmt::Debug for Inner {
@@ -103,6 +105,7 @@ impl Ledger {
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
             waiting: Waiting::default(),
+            observed: Observed::default(),
         };
         Self { inner: Arc::new(inner), policy: Arc::new(Policy::default()) }
     }
@@ -190,7 +193,7 @@ impl Ledger {
     ///
     /// `InvalidInput` when the payload is larger than the store keeps; those of the store.
     pub async fn register(&self, request: &Register) -> Result<Registered> {
-        let mut repeat = Repeat::new(&self.inner, self.policy.backoff);
+        let mut repeat = Repeat::new(&self.inner, self.policy.backoff, &request.id);
         loop {
             match self.inner.store.register(request).await {
                 Ok(answer) => return Ok(answer),

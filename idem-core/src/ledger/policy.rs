@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::attempt::Label;
 use crate::backoff::Backoff;
+use crate::observe::LogKey;
 use crate::record::EffectClass;
 use crate::time::{Lease, Retention};
 
@@ -40,6 +41,8 @@ pub struct Policy {
     pub owner: Label,
     /// How calls to the store are repeated when it is away (G-52).
     pub backoff: Backoff,
+    /// The secret under which keys are digested for logs (G-91).
+    pub log_key: LogKey,
 }
 
 impl Default for Policy {
@@ -53,6 +56,7 @@ impl Default for Policy {
             attempts_max: None,
             owner: default_owner(),
             backoff: Backoff::default(),
+            log_key: LogKey::default(),
         }
     }
 }

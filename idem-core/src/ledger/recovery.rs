@@ -40,7 +40,7 @@ impl Recovery {
     ///
     /// Those of the store, as for [`Hold::complete`].
     pub async fn complete(self, outcome: Outcome) -> Result<Completed> {
-        self.hold.complete(outcome).await
+        self.hold.store_outcome(outcome).await
     }
 
     /// Nobody can tell: an operator decides.

@@ -4,10 +4,13 @@
 use super::Inner;
 use crate::backoff::Backoff;
 use crate::error::{Error, ErrorKind, Result};
+use crate::key::OperationId;
+use crate::observe::Event;
 
 /// How far one call has come. The call itself stays the same, its attempt id with it.
 pub(super) struct Repeat<'a> {
     ledger: &'a Inner,
+    id: &'a OperationId,
     backoff: Backoff,
     turn: u32,
     /// The first error after which the call may have been applied.
@@ -15,8 +18,8 @@ pub(super) struct Repeat<'a> {
 }
 
 impl<'a> Repeat<'a> {
-    pub(super) const fn new(ledger: &'a Inner, backoff: Backoff) -> Self {
-        Self { ledger, backoff, turn: 0, doubt: None }
+    pub(super) const fn new(ledger: &'a Inner, backoff: Backoff, id: &'a OperationId) -> Self {
+        Self { ledger, id, backoff, turn: 0, doubt: None }
     }
 
     /// Returns after a pause when the call is to be sent again. `insist` goes on beyond the policy's repetitions; the
@@ -27,6 +30,7 @@ impl<'a> Repeat<'a> {
     /// What to answer when it is not: once a send may have been applied, a later one that certainly was not, of
     /// whatever kind, does not take that back.
     pub(super) async fn after(&mut self, error: Error, insist: bool) -> Result<()> {
+        self.ledger.observed.count(self.id, Event::StoreError);
         if self.doubt.is_none() && may_have_been_applied(&error) {
             self.doubt = Some(error.clone());
         }
