@@ -29,7 +29,7 @@ pub use harness::Harness;
 pub use program::{Program, main};
 pub use registry::{Family, Scenario, scenario, scenarios};
 pub use rules::{Proof, RULES, Rule, rule};
-pub use runner::{Ended, run, run_within, scenario_seed};
+pub use runner::{Ended, Options, run, scenario_seed};
 pub use site::Site;
 
 /// Makes the `main` of a test program that runs every scenario on these harnesses.

@@ -20,7 +20,7 @@ pub(crate) fn probe(harness: &Arc<dyn Harness>) -> Result<(), String> {
         ));
     }
     let probed = RUNTIME.block_on(async {
-        let env = Env::new(harness.clone(), 0, true)?;
+        let env = Env::new(harness.clone(), 0, true, false)?;
         let verdict = probe_all(&env, &declared).await;
         env.tear_down().await;
         verdict

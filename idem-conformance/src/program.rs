@@ -11,7 +11,7 @@ use crate::harness::Harness;
 use crate::probe;
 use crate::registry::{Scenario, scenarios};
 use crate::report;
-use crate::runner::{self, RUNTIME};
+use crate::runner::{self, Options, RUNTIME};
 
 /// Names backends, separated by commas, that must be available: one that is not fails instead of being skipped.
 const REQUIRE: &str = "IDEM_REQUIRE";
@@ -134,7 +134,7 @@ impl Plan {
     fn run(&self, scenario: &'static Scenario) -> Result<(), Failed> {
         let seed = runner::scenario_seed(self.seed, scenario.id());
         self.executed.fetch_add(1, Ordering::Relaxed);
-        let ended = runner::run(&self.harness, scenario, seed);
+        let ended = runner::run(&self.harness, scenario, Options::new(seed));
         match ended.failure {
             None => Ok(()),
             Some(failure) => Err(report::failed(

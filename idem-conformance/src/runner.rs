@@ -13,9 +13,6 @@ use crate::failure::Failure;
 use crate::harness::Harness;
 use crate::registry::Scenario;
 
-/// How long a scenario may take before it counts as hung.
-const DEADLINE: Duration = Duration::from_secs(120);
-
 /// One runtime for the whole process: pools and connections that a harness keeps outlive the scenario that made them.
 pub(crate) static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     #[allow(clippy::expect_used, reason = "without a runtime there is nothing to run")]
@@ -40,40 +37,50 @@ pub struct Ended {
     pub seed: u64,
 }
 
-/// Runs one scenario on one backend, and waits for its end for two minutes at most.
-#[must_use]
-pub fn run(harness: &Arc<dyn Harness>, scenario: &'static Scenario, seed: u64) -> Ended {
-    run_within(harness, scenario, seed, DEADLINE)
+/// How a scenario is run.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Options {
+    /// Makes the random choices of the scenario.
+    pub seed: u64,
+    /// After so long it counts as hung.
+    pub deadline: Duration,
+    /// Do what is costly less often: for tests of the suite itself, which run it on many stores.
+    pub brief: bool,
 }
 
-/// Runs one scenario on one backend, and waits for its end for `deadline` at most.
+impl Options {
+    /// In full, for two minutes at most.
+    #[must_use]
+    pub const fn new(seed: u64) -> Self {
+        Self { seed, deadline: Duration::from_secs(120), brief: false }
+    }
+}
+
+/// Runs one scenario on one backend, on a thread of its own.
 #[must_use]
-pub fn run_within(
-    harness: &Arc<dyn Harness>,
-    scenario: &'static Scenario,
-    seed: u64,
-    deadline: Duration,
-) -> Ended {
+pub fn run(harness: &Arc<dyn Harness>, scenario: &Scenario, options: Options) -> Ended {
     let started = SystemClock.elapsed();
     let (ended, end) = mpsc::channel();
     let harness = harness.clone();
+    let scenario = *scenario;
     let thread = std::thread::Builder::new().name(scenario.id().to_owned()).spawn(move || {
-        let result = std::panic::catch_unwind(AssertUnwindSafe(|| attempt(harness, scenario, seed)));
+        let result = std::panic::catch_unwind(AssertUnwindSafe(|| attempt(harness, &scenario, options)));
         // Nobody listens any more after the deadline.
         let _ = ended.send(result.unwrap_or_else(|panic| (Some(panicked(&*panic)), Evidence::default())));
     });
     let (failure, evidence) = match thread {
         Err(error) => (Some(Failure::new(format!("no thread: {error}"))), Evidence::default()),
-        Ok(_detached) => end.recv_timeout(deadline).unwrap_or_else(|_| {
-            let message = format!("hung: no end within {} s", deadline.as_secs());
+        Ok(_detached) => end.recv_timeout(options.deadline).unwrap_or_else(|_| {
+            let message = format!("hung: no end within {} s", options.deadline.as_secs());
             (Some(Failure::new(message)), Evidence::default())
         }),
     };
-    Ended { failure, evidence, took: SystemClock.elapsed().saturating_sub(started), seed }
+    Ended { failure, evidence, took: SystemClock.elapsed().saturating_sub(started), seed: options.seed }
 }
 
-fn attempt(harness: Arc<dyn Harness>, scenario: &Scenario, seed: u64) -> (Option<Failure>, Evidence) {
-    let env = match Env::new(harness, seed, scenario.steps_time()) {
+fn attempt(harness: Arc<dyn Harness>, scenario: &Scenario, options: Options) -> (Option<Failure>, Evidence) {
+    let env = match Env::new(harness, options.seed, scenario.steps_time(), options.brief) {
         Ok(env) => env,
         Err(failure) => return (Some(failure), Evidence::default()),
     };

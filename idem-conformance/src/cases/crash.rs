@@ -7,7 +7,7 @@ use idem_core::{Mode, State, Store};
 use crate::capability::Capability;
 use crate::crash::worker::{LEASE_MS, attempt_of, downstream, first_claim};
 use crate::crash::{Job, Provider, Work, run_child};
-use crate::env::{Env, claim, granted, id, label, record, recover, replayed, take, unchanged};
+use crate::env::{Env, LAPSED_FOR_MS, claim, granted, id, label, record, recover, replayed, take, unchanged};
 use crate::evidence::Fact;
 use crate::failure::{Failure, Verdict, ensure, ensure_eq, ensure_let};
 use crate::registry::{Family, Scenario};
@@ -103,7 +103,7 @@ async fn kill_worker(env: &Env, work: &Work, boundary: &str) -> Verdict {
 
 /// Moves the clock until every lease of a worker has lapsed.
 fn pass_the_lease(env: &Env, store: &dyn Store) -> Verdict {
-    env.clock()?.advance_ms(LEASE_MS + store.capabilities().guard_ms);
+    env.clock()?.advance_ms(LEASE_MS + store.capabilities().guard_ms + LAPSED_FOR_MS);
     Ok(())
 }
 

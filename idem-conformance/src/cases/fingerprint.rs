@@ -6,8 +6,8 @@ use idem_core::{Claim, Fingerprint, Fingerprints, Mode, Outcome, Retention, Stor
 
 use crate::capability::Capability;
 use crate::env::{
-    Env, claim, complete, complete_with, completed, granted, id, intent, label, lease_ms, other_intent,
-    parked, replayed,
+    Env, LAPSED_FOR_MS, claim, complete, complete_with, completed, granted, id, intent, label, lease_ms,
+    other_intent, parked, replayed,
 };
 use crate::evidence::Fact;
 use crate::failure::{Verdict, ensure, ensure_eq, ensure_let};
@@ -118,7 +118,7 @@ async fn conflict_after_completion(env: &Env) -> Verdict {
 async fn takeover_with_another_intent_is_refused(env: &Env) -> Verdict {
     let store = env.open().await?;
     granted(env, &*store, &claim(&id("k")).lease(lease_ms(1_000)), "the claim").await?;
-    env.clock()?.advance_ms(1_000 + store.capabilities().guard_ms);
+    env.clock()?.advance_ms(1_000 + store.capabilities().guard_ms + LAPSED_FOR_MS);
     for intent in [Intent::Run(OnLapse::Take), Intent::Run(OnLapse::Park), Intent::Recover] {
         let answer = store.claim(&other_claim("k").intent(intent)).await?;
         ensure_eq!(env, answer, Claimed::Conflict, "another intent over a lapse ({intent:?})");

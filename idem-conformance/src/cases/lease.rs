@@ -6,8 +6,8 @@ use idem_core::{Grant, Mode, Record, Retention, Store, Ttl, View};
 
 use crate::capability::Capability;
 use crate::env::{
-    Env, claim, complete, completed, granted, id, label, lapse, lease_ms, record, recover, replayed,
-    sweep_all, take, unchanged,
+    Env, LAPSED_FOR_MS, claim, complete, completed, granted, id, label, lapse, lease_ms, record, recover,
+    replayed, sweep_all, take, unchanged,
 };
 use crate::evidence::Fact;
 use crate::failure::{Verdict, ensure, ensure_eq, ensure_let};
@@ -332,7 +332,7 @@ async fn takeover_race_has_one_winner(env: &Env) -> Verdict {
         for round in rounds {
             store.claim(&claim(&id(&format!("k{round}"))).lease(lease_ms(1))).await?;
         }
-        env.clock()?.advance_ms(1 + store.capabilities().guard_ms);
+        env.clock()?.advance_ms(1 + store.capabilities().guard_ms + LAPSED_FOR_MS);
         Ok(())
     };
     let rounds = race(env, 50, prepare, async |round, racer| {

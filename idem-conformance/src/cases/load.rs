@@ -39,14 +39,14 @@ pub(super) const SCENARIOS: &[Scenario] = &[
 
 async fn many_operations_without_violation(env: &Env) -> Verdict {
     const THREADS: usize = 4;
-    const OPERATIONS: usize = 10_000 / THREADS;
     const OPERATIONS_MIN: usize = 500 / THREADS;
     const LONGEST: Duration = Duration::from_secs(4);
+    let operations = env.amount(10_000, 500) / THREADS;
     let store = env.open().await?;
     let started = SystemClock.elapsed();
     let run = async |thread: usize| -> Verdict<u64> {
         let mut done = 0;
-        for index in 0..OPERATIONS {
+        for index in 0..operations {
             if index >= OPERATIONS_MIN && SystemClock.elapsed().saturating_sub(started) > LONGEST {
                 break;
             }

@@ -11,7 +11,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         "PB-001",
         "random_scripts",
         &["G-10", "G-05", "G-12", "G-15", "G-16", "G-18", "G-22", "G-24", "G-31", "G-44"],
-        "64 random scripts of up to 40 steps are answered as the decision table answers them, and leave what it \
+        "64 random scripts of up to 60 steps are answered as the decision table answers them, and leave what it \
          leaves. A script that is not is shortened and printed.",
         |env| Box::pin(async { explore(env, Reach::Timeless) }),
     )

@@ -59,6 +59,7 @@ pub(super) async fn perform(harness: &Arc<dyn Harness>, site: &Site, flight: Fli
     }
     let started = SystemClock.elapsed();
     begun.store(true, Ordering::Release);
+    let mut opened = None;
     match (&flight.call, held) {
         (Call::Claim { key }, _) => {
             store()?.claim(&first_claim(&Call::work(key))).await?;
@@ -71,7 +72,8 @@ pub(super) async fn perform(harness: &Arc<dyn Harness>, site: &Site, flight: Fli
         }
         (Call::Sweep, _) => while store()?.sweep(50).await?.more {},
         (Call::Open, _) => {
-            harness.open(site).await?;
+            // A process that dies after it opened the store dies with the store open.
+            opened = Some(harness.open(site).await?);
         }
     }
     println!("took={}", SystemClock.elapsed().saturating_sub(started).as_micros());
@@ -79,6 +81,7 @@ pub(super) async fn perform(harness: &Arc<dyn Harness>, site: &Site, flight: Fli
         // The call was faster than the killer, who is on the way.
         std::future::pending::<()>().await;
     }
+    drop(opened);
     Ok(())
 }
 

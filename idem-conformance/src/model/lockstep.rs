@@ -16,7 +16,7 @@ use idem_core::{
 };
 
 use super::blur::Blur;
-use super::script::{Keep, Reach, Script, Step};
+use super::script::{HOLDER, Keep, Reach, Script, Step};
 use crate::env::{Env, id_of, label, lease_ms};
 use crate::evidence::Fact;
 use crate::failure::{Failure, Verdict};
@@ -63,8 +63,16 @@ impl<'e> World<'e> {
     fn held(&self, key: u8, worker: u8) -> Held {
         let id = self.id(key);
         let unknown = AttemptId::from_bytes([worker; 16]);
-        let attempt = self.attempts.get(&(id.clone(), worker)).copied().unwrap_or(unknown);
+        let attempt = self.last_attempt(&id, worker).unwrap_or(unknown);
         Held::new(id, attempt)
+    }
+
+    /// The attempt that a worker's writes and repeated claims carry.
+    fn last_attempt(&self, id: &OperationId, worker: u8) -> Option<AttemptId> {
+        if worker == HOLDER {
+            return self.records.get(id)?.current.as_ref().map(|current| current.id);
+        }
+        self.attempts.get(&(id.clone(), worker)).copied()
     }
 
     fn context(&self) -> Context {
@@ -141,12 +149,11 @@ impl<'e> World<'e> {
             return Err(parted("a defect of the suite: not a claim"));
         };
         let id = self.id(*key);
-        let slot = (id.clone(), *worker);
-        let attempt = match self.attempts.get(&slot) {
-            Some(attempt) if *again => *attempt,
+        let attempt = match self.last_attempt(&id, *worker) {
+            Some(attempt) if *again => attempt,
             _ => AttemptId::random(),
         };
-        self.attempts.insert(slot, attempt);
+        self.attempts.insert((id.clone(), *worker), attempt);
         let mut request = Claim::new(id, fingerprint(*intent), label(&format!("w{worker}")));
         request.attempt = attempt;
         request.intent = *want;

@@ -18,7 +18,7 @@ use script::{Script, scripts};
 /// How many random scripts are run.
 const SCRIPTS: u32 = 64;
 /// The most steps of one.
-const STEPS_MAX: usize = 40;
+const STEPS_MAX: usize = 60;
 /// How often a script that fails is tried again to find a shorter one.
 const SHRINKS_MAX: u32 = 1_000;
 

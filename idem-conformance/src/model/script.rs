@@ -27,7 +27,12 @@ pub(crate) enum Keep {
     Identity { identity_ms: u64, response_ms: u64 },
 }
 
-/// One step. Keys and workers are small numbers; a worker's held writes carry the attempt that it claimed last.
+/// The worker whose held writes carry the attempt of the record's holder, whoever that is: random workers alone would
+/// seldom hold what they write to.
+pub(crate) const HOLDER: u8 = 0;
+
+/// One step. Keys and workers are small numbers; the held writes of the workers but [`HOLDER`] carry the attempt that the
+/// worker claimed last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Step {
     Register {
@@ -176,6 +181,15 @@ fn keeps(reach: Reach) -> BoxedStrategy<Keep> {
     }
 }
 
+/// Mostly one operation, so that its steps follow each other.
+fn keys() -> BoxedStrategy<u8> {
+    prop_oneof![4 => Just(0_u8), 1 => Just(1)].boxed()
+}
+
+fn workers() -> BoxedStrategy<u8> {
+    prop_oneof![3 => Just(HOLDER), 1 => Just(1), 1 => Just(2)].boxed()
+}
+
 fn claims(reach: Reach) -> BoxedStrategy<Step> {
     let want = prop_oneof![
         2 => Just(Intent::Run(OnLapse::Take)),
@@ -187,7 +201,7 @@ fn claims(reach: Reach) -> BoxedStrategy<Step> {
     let max = prop_oneof![3 => Just(None), 1 => (1_u32..3).prop_map(Some)];
     // Mostly the usual intent, or most claims would be conflicts.
     let intent = prop_oneof![5 => Just(0_u8), 1 => Just(1)];
-    (0_u8..2, 0_u8..3, prop::bool::weighted(0.25), intent, want, leases(reach), effect, max)
+    (keys(), workers(), prop::bool::weighted(0.25), intent, want, leases(reach), effect, max)
         .prop_map(|(key, worker, again, intent, want, lease_ms, effect, max)| Step::Claim {
             key,
             worker,
@@ -208,11 +222,11 @@ fn held_writes(reach: Reach) -> BoxedStrategy<Step> {
         1 => Just(Some(AbsenceReason::Deduplicated)),
         1 => Just(Some(AbsenceReason::Quiesced { settle_ms: 500 })),
     ];
-    let held = (0_u8..2, 0_u8..3);
+    let held = (keys(), workers());
     prop_oneof![
         1 => (held.clone(), leases(reach))
             .prop_map(|((key, worker), lease_ms)| Step::Renew { key, worker, lease_ms }),
-        2 => (held.clone(), 0_u8..2, 0_u8..2, leases(reach)).prop_map(|((key, worker), name, value, lease_ms)| {
+        3 => (held.clone(), 0_u8..2, 0_u8..2, leases(reach)).prop_map(|((key, worker), name, value, lease_ms)| {
             Step::Checkpoint { key, worker, name, value, lease_ms }
         }),
         3 => (held.clone(), 0_u8..4, keeps(reach))
@@ -228,10 +242,10 @@ fn trusted() -> BoxedStrategy<Step> {
     let views = prop_oneof![2 => Just(None), 1 => prop::sample::select(View::ALL.to_vec()).prop_map(Some)];
     let verdict = prop_oneof![Just(None), (0_u8..4).prop_map(Some)];
     prop_oneof![
-        3 => (0_u8..2, verdict, prop_oneof![Just(0_u64), Just(700)], prop::bool::weighted(0.2)).prop_map(
+        3 => (keys(), verdict, prop_oneof![Just(0_u64), Just(700)], prop::bool::weighted(0.2)).prop_map(
             |(key, happened, settle_ms, stale)| Step::Resolve { key, happened, settle_ms, stale }
         ),
-        1 => (0_u8..2, any::<bool>()).prop_map(|(key, reference)| Step::Erase { key, reference }),
+        1 => (keys(), any::<bool>()).prop_map(|(key, reference)| Step::Erase { key, reference }),
         1 => Just(Step::Sweep),
         1 => views.prop_map(|view| Step::List { view }),
         1 => Just(Step::Stats),
@@ -241,7 +255,7 @@ fn trusted() -> BoxedStrategy<Step> {
 
 fn steps(reach: Reach) -> BoxedStrategy<Step> {
     let payload = prop_oneof![Just(None), (0_u8..3).prop_map(Some)];
-    let register = (0_u8..2, prop_oneof![4 => Just(0_u8), 1 => Just(1)], payload)
+    let register = (keys(), prop_oneof![4 => Just(0_u8), 1 => Just(1)], payload)
         .prop_map(|(key, intent, payload)| Step::Register { key, intent, payload });
     let all = prop_oneof![1 => register, 6 => claims(reach), 7 => held_writes(reach), 4 => trusted()];
     match reach {
