@@ -99,6 +99,39 @@ fn lists_are_filtered() {
 }
 
 #[test]
+fn everything_is_listed_however_many_pages_it_takes() {
+    let place = Place::new();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let store =
+            std::sync::Arc::new(idem_sqlite::SqliteStore::open(place.path("ledger.db")).await.unwrap());
+        let mut tasks = tokio::task::JoinSet::new();
+        for number in 0..2001 {
+            let store = std::sync::Arc::clone(&store);
+            tasks.spawn(async move {
+                let id = idem_core::OperationId::new("default", "o", &format!("k{number:04}")).unwrap();
+                let request = idem_core::request::Register::new(id, idem_core::Fingerprint::bytes(b""));
+                idem_core::Store::register(&*store, &request).await.unwrap();
+            });
+        }
+        while let Some(done) = tasks.join_next().await {
+            done.unwrap();
+        }
+    });
+    let keys = |out: common::Out| {
+        let mut keys: Vec<_> =
+            out.stdout.lines().map(|line| line.rsplit(' ').next().unwrap().to_owned()).collect();
+        keys.sort();
+        keys.dedup();
+        keys
+    };
+    let all = keys(place.idem(["list"]));
+    assert_eq!((all.len(), all[0].as_str(), all[2001].as_str()), (2002, "KEY", "k2000"));
+    assert_eq!(keys(place.idem(["list", "--limit", "1500"])).len(), 1501);
+    assert_eq!(place.show("k2000")["state"], "received");
+}
+
+#[test]
 fn an_operation_is_found_by_its_key_where_that_is_enough() {
     let place = filled();
     place.sh("--key done --operation other", "true");
