@@ -78,7 +78,10 @@ impl Location {
     /// `Configuration` where it cannot be there; those of the store.
     pub(crate) async fn open(&self) -> Result<Arc<dyn Store>> {
         let Self::Sqlite { path, default } = self;
-        if *default && let Some(folder) = path.parent() {
+        if *default
+            && cfg!(feature = "sqlite")
+            && let Some(folder) = path.parent()
+        {
             DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| {
                 let message = format!("the folder {} cannot be made", folder.display());
                 Error::with_source(ErrorKind::Configuration, message, error)
@@ -126,9 +129,13 @@ fn scheme(url: &[u8]) -> Option<&str> {
 
 fn refuse(scheme: &str) -> Error {
     match SCHEMES.iter().find(|(known, _)| *known == scheme) {
-        Some((_, feature)) => Error::configuration(format!(
-            "this build of idem has no store for {scheme}: URLs (feature `{feature}`): use sqlite:PATH"
-        )),
+        Some((_, feature)) => {
+            let instead =
+                if cfg!(feature = "sqlite") { "use sqlite:PATH" } else { "build it with the feature" };
+            Error::configuration(format!(
+                "this build of idem has no store for {scheme}: URLs (feature `{feature}`): {instead}"
+            ))
+        }
         None => Error::configuration(format!(
             "there is no store for {scheme}: URLs; a file of that name is sqlite:{scheme}:… or ./{scheme}:…"
         )),

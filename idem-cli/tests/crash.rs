@@ -1,5 +1,6 @@
 //! What becomes of an operation whose `idem` was killed while its command ran.
 
+#![cfg(feature = "sqlite")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that fails says where")]
 
 mod common;

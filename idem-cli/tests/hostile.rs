@@ -1,5 +1,6 @@
 //! Input that nobody would give on purpose, and stores that are not there.
 
+#![cfg(feature = "sqlite")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that fails says where")]
 
 mod common;

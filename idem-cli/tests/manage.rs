@@ -1,5 +1,6 @@
 //! The commands for whoever looks after a ledger.
 
+#![cfg(feature = "sqlite")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that fails says where")]
 
 mod common;

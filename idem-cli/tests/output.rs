@@ -1,5 +1,6 @@
 //! What the command prints: all of it, live, recorded within bounds, and whoever reads it.
 
+#![cfg(feature = "sqlite")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that fails says where")]
 
 mod common;

@@ -1,5 +1,6 @@
 //! The README's examples, as a user would type them.
 
+#![cfg(feature = "sqlite")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that fails says where")]
 
 mod common;

@@ -1,5 +1,6 @@
 //! `idem run`: once per key, and the same answer for everybody.
 
+#![cfg(feature = "sqlite")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that fails says where")]
 
 mod common;

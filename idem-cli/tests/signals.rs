@@ -1,5 +1,6 @@
 //! Signals, time limits and lost leases.
 
+#![cfg(feature = "sqlite")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that fails says where")]
 
 mod common;
