@@ -161,7 +161,7 @@ const CONCURRENCY: &[Mutant] = &[
         must ["CC-008", "EX-009", "EX-011", "RP-005", "LZ-001", "LZ-004", "PB-001", "PB-003"], chance [],
         says "CC-008" "a completion after the first"),
     bent!("shared-scratch", "outcomes go through one shared place: G-30", concurrency::SharedScratch,
-        must ["CC-005", "LD-001"], chance ["CC-008", "LZ-001", "LZ-004"],
+        must ["CC-005"], chance ["CC-008", "LD-001", "LZ-001", "LZ-004"],
         says "CC-005" "the body of"),
     bent!("half-state", "a row is written before its holder: G-53", concurrency::HalfState,
         must ["CC-011", "CK-004"], chance ["LZ-001"],
