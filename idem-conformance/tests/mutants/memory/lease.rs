@@ -5,7 +5,7 @@ use idem_core::record::AbsenceReason;
 use idem_core::request::{Claim, Complete, Held, Park, Release, Renew, SaveCheckpoint};
 use idem_core::{Fence, Mode, Result, State, View};
 
-use crate::bent::{Bend, Handle};
+use crate::bent::{Bend, Handle, lock};
 
 /// `now > deadline` where `now >= deadline` is meant.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ impl Bend for OffByOne {
     }
 }
 
-/// Gives a grant this fence, in the record and in the answer.
+/// Gives a grant this fence, in the record and in the answer; under a lock, so that nobody sees the fence before.
 fn set_fence(at: &Handle, answer: &mut Claimed, fence: Fence) {
     if let Claimed::Granted(grant) = answer {
         grant.fence = fence;
@@ -39,6 +39,7 @@ pub(crate) struct FenceNotRaised;
 
 impl Bend for FenceNotRaised {
     fn claim(&self, at: &Handle, request: &Claim) -> Result<Claimed> {
+        let _lock = lock(&at.shared.lock);
         let before = at.stored(&request.id).map(|record| record.fence());
         let mut answer = at.apply(request)?;
         let takeover =
@@ -56,6 +57,7 @@ pub(crate) struct FenceIsTheTime;
 
 impl Bend for FenceIsTheTime {
     fn claim(&self, at: &Handle, request: &Claim) -> Result<Claimed> {
+        let _lock = lock(&at.shared.lock);
         let mut answer = at.apply(request)?;
         if matches!(&answer, Claimed::Granted(grant) if !grant.again) {
             set_fence(at, &mut answer, Fence::new(at.context().now.as_millis()));

@@ -5,7 +5,7 @@ use idem_core::record::AbsenceReason;
 use idem_core::request::{Claim, Intent, OnLapse, Release, Resolve, SaveCheckpoint, Verdict};
 use idem_core::{AttemptId, Mode, Result, State, View};
 
-use crate::bent::{Bend, Handle};
+use crate::bent::{Bend, Handle, lock};
 
 /// A takeover runs the effect again.
 #[derive(Debug)]
@@ -13,6 +13,7 @@ pub(crate) struct ReExecutes;
 
 impl Bend for ReExecutes {
     fn claim(&self, at: &Handle, request: &Claim) -> Result<Claimed> {
+        let _lock = lock(&at.shared.lock);
         let lapsed = at.context().view(at.stored(&request.id).as_ref()) == View::Lapsed;
         let mut answer = at.apply(request)?;
         if let Claimed::Granted(grant) = &mut answer
