@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Write};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use idem_core::clock::ManualClock;
 use idem_core::ledger::{Answer, Failure, Ledger, Policy};
@@ -183,8 +183,13 @@ fn block_on<F: Future>(future: F) -> F::Output {
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
 }
 
+/// Held by each test while it runs. Whether anybody wants an event is remembered for the whole process: a test without
+/// a subscriber that meets an event at the moment in which another one sets its own would switch that event off there.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
 #[test]
 fn everything_is_counted_by_operation_and_by_nothing_else() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let recorded = Recorded::default();
     metrics::with_local_recorder(&recorded, || block_on(World::new().everything()));
     let counts = [
@@ -217,6 +222,7 @@ fn everything_is_counted_by_operation_and_by_nothing_else() {
 
 #[test]
 fn what_is_told_is_correlated_and_holds_no_secret() {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let told = Told::default();
     let world = World::new();
     tracing::subscriber::with_default(told.clone(), || block_on(world.everything()));
