@@ -132,6 +132,19 @@ pub struct Replay {
     pub fence: Fence,
 }
 
+impl Replay {
+    /// An outcome that attempt `attempt_number` stored at `completed_at`, for stores that answer from their columns.
+    #[must_use]
+    pub const fn new(
+        outcome: StoredOutcome,
+        completed_at: Timestamp,
+        attempt_number: u32,
+        fence: Fence,
+    ) -> Self {
+        Self { outcome, completed_at, attempt_number, fence }
+    }
+}
+
 /// What remains of an operation whose content is gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -144,6 +157,19 @@ pub struct Expired {
     pub reference: Option<Box<str>>,
     /// When it was completed.
     pub completed_at: Timestamp,
+}
+
+impl Expired {
+    /// What remains of `outcome`, which was stored at `completed_at`.
+    #[must_use]
+    pub fn of(outcome: &StoredOutcome, completed_at: Timestamp) -> Self {
+        Self {
+            kind: outcome.kind,
+            class: outcome.class.clone(),
+            reference: outcome.reference.clone(),
+            completed_at,
+        }
+    }
 }
 
 /// The answer to [`Renew`](crate::request::Renew).
@@ -388,4 +414,12 @@ pub struct Swept {
     pub purged: u64,
     /// Whether there is more to do now.
     pub more: bool,
+}
+
+impl Swept {
+    /// A batch that erased the content of `erased` records and removed `purged`.
+    #[must_use]
+    pub const fn new(erased: u64, purged: u64, more: bool) -> Self {
+        Self { erased, purged, more }
+    }
 }

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
 use crate::attempt::{Label, fit};
+use crate::time::{Retention, Ttl};
 
 /// The most bytes of an outcome's reference; a longer one is cut and flagged (G-17).
 pub const REFERENCE_BYTES_MAX: usize = 512;
@@ -309,6 +310,23 @@ impl StoredOutcome {
             digest: Some(digest),
             content,
         }
+    }
+
+    /// What a store that keeps `body_bytes_max` bytes of body and headers keeps of `outcome` at its completion: without
+    /// content if that is larger (G-33) or is to be forgotten at once (G-40).
+    #[must_use]
+    pub fn within(
+        outcome: &Outcome,
+        digest: OutcomeDigest,
+        retention: Retention,
+        body_bytes_max: usize,
+    ) -> Self {
+        let omit = if retention.response_ttl() == Ttl::Millis(0) {
+            Some(Omission::Expired)
+        } else {
+            outcome.is_larger_than(body_bytes_max).then_some(Omission::TooLarge)
+        };
+        Self::of(outcome, digest, omit)
     }
 
     /// A stored outcome without class, reference and digest, for stores that read one from their columns.

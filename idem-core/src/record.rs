@@ -165,6 +165,23 @@ pub struct Attempt {
     pub absence: Option<AbsenceReason>,
 }
 
+impl Attempt {
+    /// An attempt that is the holder: for stores that read one from their columns. What ended it, and the reason of a
+    /// release, are fields to set.
+    #[must_use]
+    pub const fn new(
+        number: u32,
+        id: AttemptId,
+        owner: Label,
+        mode: Mode,
+        fence: Fence,
+        started_at: Timestamp,
+        lease_until: Timestamp,
+    ) -> Self {
+        Self { number, id, owner, mode, fence, started_at, lease_until, ended: None, absence: None }
+    }
+}
+
 /// A fact that a holder recorded before its next foreign step (G-21).
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -177,6 +194,13 @@ pub struct Checkpoint {
     pub value: Bytes,
     /// When it was recorded.
     pub at: Timestamp,
+}
+
+impl Checkpoint {
+    /// A fact, for stores that read one from their columns.
+    pub fn new(attempt_number: u32, name: Label, value: impl Into<Bytes>, at: Timestamp) -> Self {
+        Self { attempt_number, name, value: value.into(), at }
+    }
 }
 
 impl fmt::Debug for Checkpoint {
@@ -211,6 +235,14 @@ pub struct Parking {
     pub note: Option<Label>,
 }
 
+impl Parking {
+    /// A parking without a note, for stores that read one from their columns.
+    #[must_use]
+    pub const fn new(since: Timestamp, by: Label, cause: ParkCause) -> Self {
+        Self { since, by, cause, note: None }
+    }
+}
+
 /// What an operator decided about an Uncertain operation (G-22).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -223,6 +255,14 @@ pub struct Resolution {
     pub reason: Label,
     /// `true`: it had happened, with the outcome in the record. `false`: it did not happen.
     pub happened: bool,
+}
+
+impl Resolution {
+    /// A verdict, for stores that read one from their columns.
+    #[must_use]
+    pub const fn new(at: Timestamp, actor: Label, reason: Label, happened: bool) -> Self {
+        Self { at, actor, reason, happened }
+    }
 }
 
 /// Everything that the ledger keeps about one operation.

@@ -169,17 +169,9 @@ impl Claim {
         if record.traceparent.is_none() {
             record.traceparent.clone_from(&self.traceparent);
         }
-        record.current = Some(Attempt {
-            number,
-            id: self.attempt,
-            owner: self.owner.clone(),
-            mode,
-            fence,
-            started_at: context.now,
-            lease_until: context.now.plus_millis(self.lease.as_millis()),
-            ended: None,
-            absence: None,
-        });
+        let (owner, lease_until) = (self.owner.clone(), context.now.plus_millis(self.lease.as_millis()));
+        record.current =
+            Some(Attempt::new(number, self.attempt, owner, mode, fence, context.now, lease_until));
         let grant = Grant::of(&record, context.now, false).ok_or_else(no_attempt)?;
         put(Claimed::Granted(Box::new(grant)), record, context)
     }
@@ -228,23 +220,14 @@ fn in_progress(record: &Record, context: &Context) -> Claimed {
 fn replay(record: &Record) -> Result<Claimed> {
     let (outcome, completed_at) =
         record.outcome.as_deref().zip(record.completed_at).ok_or_else(no_outcome)?;
-    Ok(Claimed::Replay(Box::new(Replay {
-        outcome: outcome.clone(),
-        completed_at,
-        attempt_number: record.attempt_number(),
-        fence: record.fence(),
-    })))
+    let replay = Replay::new(outcome.clone(), completed_at, record.attempt_number(), record.fence());
+    Ok(Claimed::Replay(Box::new(replay)))
 }
 
 fn expired(record: &Record) -> Result<Claimed> {
     let (outcome, completed_at) =
         record.outcome.as_deref().zip(record.completed_at).ok_or_else(no_outcome)?;
-    Ok(Claimed::Expired(Box::new(Expired {
-        kind: outcome.kind,
-        class: outcome.class.clone(),
-        reference: outcome.reference.clone(),
-        completed_at,
-    })))
+    Ok(Claimed::Expired(Box::new(Expired::of(outcome, completed_at))))
 }
 
 pub(super) fn no_attempt() -> Error {

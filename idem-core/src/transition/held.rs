@@ -5,12 +5,12 @@ use super::{Context, Step, Transition, keep, put};
 use crate::answer::{Checkpointed, Completed, Parked, Released, Renewed};
 use crate::error::{Error, Result};
 use crate::key::OperationId;
-use crate::outcome::{Omission, Outcome, OutcomeDigest, StoredOutcome};
+use crate::outcome::{Outcome, OutcomeDigest, StoredOutcome};
 use crate::record::{
     AbsenceReason, Attempt, Checkpoint, Ending, Mode, ParkCause, Parking, Record, State, View,
 };
 use crate::request::{Complete, Held, Park, Release, Renew, SaveCheckpoint};
-use crate::time::{Lease, Retention, Ttl};
+use crate::time::{Lease, Retention};
 
 /// The record and its attempt, if `held` is the record's; otherwise the view to answer `Fenced` with.
 fn owned<'r>(
@@ -111,19 +111,14 @@ pub(super) fn set_completed(
     retention: Retention,
     context: &Context,
 ) -> bool {
-    let too_large = outcome.is_larger_than(context.limits.body_bytes_max);
-    let omit = if retention.response_ttl() == Ttl::Millis(0) {
-        Some(Omission::Expired)
-    } else {
-        too_large.then_some(Omission::TooLarge)
-    };
     record.state = State::Completed;
     record.parked = None;
-    record.outcome = Some(Box::new(StoredOutcome::of(outcome, digest, omit)));
+    let body_bytes_max = context.limits.body_bytes_max;
+    record.outcome = Some(Box::new(StoredOutcome::within(outcome, digest, retention, body_bytes_max)));
     record.completed_at = Some(context.now);
     record.response_until = retention.response_ttl().deadline(context.now);
     record.identity_until = retention.identity_ttl().deadline(context.now);
-    too_large
+    outcome.is_larger_than(body_bytes_max)
 }
 
 impl Transition for Complete {
