@@ -364,15 +364,22 @@ impl StoredOutcome {
 
     /// Drops the content for the reason `why`; a content that is already gone keeps its length.
     pub(crate) fn omit(&mut self, why: Omission) {
-        let content_bytes = match &self.content {
-            Content::Kept { body, headers } => {
+        self.content = Content::Omitted { content_bytes: self.content.bytes(), why };
+    }
+}
+
+impl Content {
+    /// Bytes of body and headers together, there or not.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Self::Kept { body, headers } => {
                 let headers: usize =
                     headers.iter().map(|header| header.name.len() + header.value.len()).sum();
                 (body.as_ref().map_or(0, Bytes::len) + headers) as u64
             }
-            Content::Omitted { content_bytes, .. } => *content_bytes,
-        };
-        self.content = Content::Omitted { content_bytes, why };
+            Self::Omitted { content_bytes, .. } => *content_bytes,
+        }
     }
 }
 

@@ -436,7 +436,7 @@ impl Record {
             checkpoint.value = Bytes::new();
         }
         if let Some(outcome) = &mut self.outcome
-            && outcome.omission().is_none()
+            && matches!(outcome.omission(), None | Some(Omission::Unread))
         {
             outcome.omit(why);
         }

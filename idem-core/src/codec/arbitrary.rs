@@ -50,7 +50,7 @@ fn label() -> BoxedStrategy<Label> {
         .boxed()
 }
 
-fn fingerprint() -> BoxedStrategy<Fingerprint> {
+pub(crate) fn fingerprint() -> BoxedStrategy<Fingerprint> {
     let scheme = prop_oneof![Just(Scheme::Json), Just(Scheme::Bytes), Just(Scheme::Custom)];
     (scheme, any::<u16>(), of(any::<u32>()), any::<[u8; 32]>())
         .prop_map(|(scheme, version, key_id, digest)| {
@@ -59,7 +59,7 @@ fn fingerprint() -> BoxedStrategy<Fingerprint> {
         .boxed()
 }
 
-fn effect() -> impl Strategy<Value = EffectClass> {
+pub(crate) fn effect() -> impl Strategy<Value = EffectClass> {
     prop_oneof![
         Just(EffectClass::Opaque),
         Just(EffectClass::Local),
@@ -71,7 +71,7 @@ fn mode() -> impl Strategy<Value = Mode> {
     prop_oneof![Just(Mode::Execute), Just(Mode::Recover)]
 }
 
-fn absence() -> impl Strategy<Value = AbsenceReason> {
+pub(crate) fn absence() -> impl Strategy<Value = AbsenceReason> {
     prop_oneof![
         Just(AbsenceReason::Deduplicated),
         Just(AbsenceReason::FencedOff),
@@ -89,7 +89,7 @@ fn ending() -> impl Strategy<Value = Ending> {
     ]
 }
 
-fn attempt() -> BoxedStrategy<Attempt> {
+pub(crate) fn attempt() -> BoxedStrategy<Attempt> {
     let times = (time(), time(), of((time(), ending())), of(absence()));
     (any::<u32>(), any::<[u8; 16]>(), label(), mode(), fence(), times)
         .prop_map(|(number, id, owner, mode, fence, (started_at, lease_until, ended, absence))| Attempt {
@@ -106,7 +106,7 @@ fn attempt() -> BoxedStrategy<Attempt> {
         .boxed()
 }
 
-fn checkpoint() -> impl Strategy<Value = Checkpoint> {
+pub(crate) fn checkpoint() -> impl Strategy<Value = Checkpoint> {
     (any::<u32>(), label(), bytes(), time()).prop_map(|(attempt_number, name, value, at)| Checkpoint {
         attempt_number,
         name,
@@ -123,7 +123,7 @@ fn parking() -> BoxedStrategy<Box<Parking>> {
         .boxed()
 }
 
-fn resolution() -> impl Strategy<Value = Box<Resolution>> {
+pub(crate) fn resolution() -> impl Strategy<Value = Box<Resolution>> {
     (time(), label(), label(), any::<bool>())
         .prop_map(|(at, actor, reason, happened)| Box::new(Resolution { at, actor, reason, happened }))
 }
@@ -138,7 +138,7 @@ fn content() -> BoxedStrategy<Content> {
     .boxed()
 }
 
-fn outcome() -> BoxedStrategy<Box<StoredOutcome>> {
+pub(crate) fn outcome() -> BoxedStrategy<Box<StoredOutcome>> {
     let kind = prop_oneof![Just(OutcomeKind::Success), Just(OutcomeKind::Failure)];
     let digest = of(any::<[u8; 32]>().prop_map(OutcomeDigest::from_bytes));
     (

@@ -1,4 +1,5 @@
-//! The one binary form of a [`Record`], for stores that keep a record as one value.
+//! The one binary form of a [`Record`], for stores that keep a record as one value; [`part`] is for those that keep
+//! it in columns.
 //!
 //! ```text
 //! version: 1 byte | fields, in a fixed order | CRC-32 of id, version and fields: 4 bytes, little-endian
@@ -31,9 +32,12 @@
 //! # Ok::<(), idem_core::Error>(())
 //! ```
 
+pub mod part;
 mod read;
 mod tags;
 mod write;
+
+pub use tags::Tagged;
 
 use crate::error::{Error, Result};
 use crate::key::OperationId;
@@ -88,15 +92,8 @@ pub fn encode(record: &Record) -> Vec<u8> {
 /// # Ok::<(), idem_core::Error>(())
 /// ```
 pub fn decode(id: &OperationId, bytes: &[u8]) -> Result<Record> {
-    match bytes.first() {
-        Some(&FORMAT_VERSION) => {}
-        None | Some(0) => return Err(Error::corrupt("a stored record is empty or blank")),
-        Some(version) => {
-            return Err(Error::corrupt(format!(
-                "a stored record has format version {version}, and this program knows versions up to \
-                 {FORMAT_VERSION}: it was written by a newer version of idem, or is damaged"
-            )));
-        }
+    if bytes.first() != Some(&FORMAT_VERSION) {
+        return Err(unknown_version("a stored record", bytes.first().copied(), FORMAT_VERSION));
     }
     let (body, sum) = bytes
         .split_last_chunk::<CHECKSUM_BYTES>()
@@ -112,6 +109,18 @@ pub fn decode(id: &OperationId, bytes: &[u8]) -> Result<Record> {
     Ok(record)
 }
 
+/// What to say about bytes of `what` that begin with `version`, where versions up to `known` are.
+#[cold]
+fn unknown_version(what: &str, version: Option<u8>, known: u8) -> Error {
+    match version {
+        None | Some(0) => Error::corrupt(format!("{what} is empty or blank")),
+        Some(version) => Error::corrupt(format!(
+            "{what} has format version {version}, and this program knows versions up to {known}: it was written by a \
+             newer version of idem, or is damaged"
+        )),
+    }
+}
+
 /// CRC-32 over the length-prefixed id (G-03) and then `body`.
 fn checksum(id: &OperationId, body: &[u8]) -> [u8; CHECKSUM_BYTES] {
     let mut hash = crc32fast::Hasher::new();
@@ -125,5 +134,7 @@ fn checksum(id: &OperationId, body: &[u8]) -> [u8; CHECKSUM_BYTES] {
 
 #[cfg(test)]
 mod arbitrary;
+#[cfg(test)]
+mod part_tests;
 #[cfg(test)]
 mod tests;

@@ -17,25 +17,34 @@ const LIST_ROOM_MAX: usize = crate::record::HISTORY_MAX;
 
 /// The record of operation `id` from all of its `fields`.
 pub(super) fn record(id: &OperationId, fields: &[u8]) -> Result<Record> {
-    let mut reader = Reader { rest: fields, made_at: Timestamp::EPOCH };
+    let mut reader = Reader::absolute(fields);
     let record = reader.record(id)?;
-    if !reader.rest.is_empty() {
+    if !reader.is_at_end() {
         return Err(damaged("it goes on after its last field"));
     }
     Ok(record)
 }
 
 #[cold]
-fn damaged(what: &str) -> Error {
+pub(super) fn damaged(what: &str) -> Error {
     Error::corrupt(format!("a stored record is damaged: {what}"))
 }
 
-struct Reader<'a> {
+pub(super) struct Reader<'a> {
     rest: &'a [u8],
     made_at: Timestamp,
 }
 
 impl<'a> Reader<'a> {
+    /// A reader of `bytes` whose times are differences to the epoch: for values outside of their record.
+    pub(super) const fn absolute(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes, made_at: Timestamp::EPOCH }
+    }
+
+    pub(super) const fn is_at_end(&self) -> bool {
+        self.rest.is_empty()
+    }
+
     fn take(&mut self, length: usize) -> Result<&'a [u8]> {
         let (taken, rest) = self
             .rest
@@ -45,14 +54,14 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let (taken, rest) =
             self.rest.split_first_chunk().ok_or_else(|| damaged("a value is longer than what is there"))?;
         self.rest = rest;
         Ok(*taken)
     }
 
-    fn byte(&mut self) -> Result<u8> {
+    pub(super) fn byte(&mut self) -> Result<u8> {
         self.array::<1>().map(|[byte]| byte)
     }
 
@@ -103,7 +112,7 @@ impl<'a> Reader<'a> {
         self.relative().map(Fence::new)
     }
 
-    fn bytes(&mut self) -> Result<&'a [u8]> {
+    pub(super) fn bytes(&mut self) -> Result<&'a [u8]> {
         let length = self.small()?;
         self.take(length)
     }
@@ -167,12 +176,12 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn fingerprint(&mut self) -> Result<Fingerprint> {
+    pub(super) fn fingerprint(&mut self) -> Result<Fingerprint> {
         let (scheme, version, key_id) = (self.tag()?, self.small()?, self.option(Self::small)?);
         Ok(Fingerprint::from_parts(scheme, version, key_id, self.array()?))
     }
 
-    fn effect(&mut self) -> Result<EffectClass> {
+    pub(super) fn effect(&mut self) -> Result<EffectClass> {
         match self.byte()? {
             effect::OPAQUE => Ok(EffectClass::Opaque),
             effect::KEYED => Ok(EffectClass::Keyed { remembers_for_ms: self.number()? }),
@@ -182,6 +191,21 @@ impl<'a> Reader<'a> {
     }
 
     fn attempt(&mut self) -> Result<Attempt> {
+        let mut attempt = self.attempt_beginning()?;
+        attempt.ended = self.option(|reader| Ok((reader.time()?, reader.tag()?)))?;
+        attempt.absence = self.option(Self::absence)?;
+        Ok(attempt)
+    }
+
+    /// An attempt whose time of end is elsewhere.
+    pub(super) fn untimed_attempt(&mut self) -> Result<Attempt> {
+        let mut attempt = self.attempt_beginning()?;
+        attempt.ended = Some((Timestamp::EPOCH, self.tag()?));
+        attempt.absence = self.option(Self::absence)?;
+        Ok(attempt)
+    }
+
+    fn attempt_beginning(&mut self) -> Result<Attempt> {
         Ok(Attempt {
             number: self.small()?,
             id: AttemptId::from_bytes(self.array()?),
@@ -190,12 +214,12 @@ impl<'a> Reader<'a> {
             fence: self.fence()?,
             started_at: self.time()?,
             lease_until: self.time()?,
-            ended: self.option(|reader| Ok((reader.time()?, reader.tag()?)))?,
-            absence: self.option(Self::absence)?,
+            ended: None,
+            absence: None,
         })
     }
 
-    fn absence(&mut self) -> Result<AbsenceReason> {
+    pub(super) fn absence(&mut self) -> Result<AbsenceReason> {
         match self.byte()? {
             absence::DEDUPLICATED => Ok(AbsenceReason::Deduplicated),
             absence::FENCED_OFF => Ok(AbsenceReason::FencedOff),
@@ -205,11 +229,17 @@ impl<'a> Reader<'a> {
     }
 
     fn checkpoint(&mut self) -> Result<Checkpoint> {
+        let fact = self.untimed_checkpoint()?;
+        Ok(Checkpoint { at: self.time()?, ..fact })
+    }
+
+    /// A checkpoint whose time is elsewhere.
+    pub(super) fn untimed_checkpoint(&mut self) -> Result<Checkpoint> {
         Ok(Checkpoint {
             attempt_number: self.small()?,
             name: self.label()?,
             value: self.shared()?,
-            at: self.time()?,
+            at: Timestamp::EPOCH,
         })
     }
 
@@ -223,8 +253,14 @@ impl<'a> Reader<'a> {
     }
 
     fn resolution(&mut self) -> Result<Resolution> {
+        let at = self.time()?;
+        Ok(Resolution { at, ..self.untimed_resolution()? })
+    }
+
+    /// A resolution whose time is elsewhere.
+    pub(super) fn untimed_resolution(&mut self) -> Result<Resolution> {
         Ok(Resolution {
-            at: self.time()?,
+            at: Timestamp::EPOCH,
             actor: self.label()?,
             reason: self.label()?,
             happened: self.flag()?,
@@ -232,19 +268,41 @@ impl<'a> Reader<'a> {
     }
 
     fn outcome(&mut self) -> Result<StoredOutcome> {
+        let mut outcome = self.outcome_beginning()?;
+        outcome.content = match self.byte()? {
+            content::KEPT => self.kept_content()?,
+            content::OMITTED => self.omitted()?,
+            _ => return Err(damaged("a content is neither kept nor omitted")),
+        };
+        Ok(outcome)
+    }
+
+    /// An outcome whose content is elsewhere.
+    pub(super) fn outcome_head(&mut self) -> Result<StoredOutcome> {
+        let mut outcome = self.outcome_beginning()?;
+        if self.byte()? != content::OMITTED {
+            return Err(damaged("an outcome holds the content that is kept beside it"));
+        }
+        outcome.content = self.omitted()?;
+        Ok(outcome)
+    }
+
+    pub(super) fn kept_content(&mut self) -> Result<Content> {
+        Ok(Content::Kept { body: self.option(Self::shared)?, headers: self.list(Self::header)? })
+    }
+
+    fn omitted(&mut self) -> Result<Content> {
+        Ok(Content::Omitted { content_bytes: self.number()?, why: self.tag()? })
+    }
+
+    fn outcome_beginning(&mut self) -> Result<StoredOutcome> {
         Ok(StoredOutcome {
             kind: self.tag()?,
             class: self.option(Self::label)?,
             reference: self.option(|reader| reader.text().map(Box::from))?,
             cut: self.flag()?,
             digest: self.option(Self::array)?.map(OutcomeDigest::from_bytes),
-            content: match self.byte()? {
-                content::KEPT => {
-                    Content::Kept { body: self.option(Self::shared)?, headers: self.list(Self::header)? }
-                }
-                content::OMITTED => Content::Omitted { content_bytes: self.number()?, why: self.tag()? },
-                _ => return Err(damaged("a content is neither kept nor omitted")),
-            },
+            content: Content::Kept { body: None, headers: Vec::new() },
         })
     }
 
@@ -254,7 +312,7 @@ impl<'a> Reader<'a> {
 }
 
 /// A stored time; one beyond the last that can be written is refused, not cut.
-fn timestamp(millis: u64) -> Result<Timestamp> {
+pub(super) fn timestamp(millis: u64) -> Result<Timestamp> {
     let time = Timestamp::from_millis(millis);
     if time.as_millis() == millis { Ok(time) } else { Err(damaged("a time is out of range")) }
 }

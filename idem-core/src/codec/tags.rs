@@ -4,11 +4,19 @@ use crate::fingerprint::Scheme;
 use crate::outcome::{Omission, OutcomeKind};
 use crate::record::{Ending, Mode, ParkCause, State};
 
-/// A type whose variants have numbers.
-pub(super) trait Tagged: Sized + Copy {
-    /// The number of this variant.
+/// A type whose variants have numbers, in the codec and in the columns of stores that keep such a value in one.
+///
+/// ```
+/// use idem_core::State;
+/// use idem_core::codec::Tagged;
+///
+/// assert_eq!(State::from_tag(State::Processing.tag()), Some(State::Processing));
+/// assert_eq!(State::from_tag(200), None);
+/// ```
+pub trait Tagged: Sized + Copy {
+    /// The number of this variant: below 128, and the same in every version of the program.
     fn tag(self) -> u8;
-    /// The variant with this number.
+    /// The variant with this number; `None` is a number that this program does not know.
     fn from_tag(tag: u8) -> Option<Self>;
 }
 

@@ -2,8 +2,8 @@
 
 use crate::attempt::{Fence, Label};
 use crate::fingerprint::{Fingerprint, FingerprintKind};
-use crate::outcome::{Content, Header, OutcomeDigest, StoredOutcome};
-use crate::record::{AbsenceReason, Attempt, Checkpoint, EffectClass, Parking, Record, Resolution};
+use crate::outcome::{Content, Header, Omission, OutcomeDigest, StoredOutcome};
+use crate::record::{AbsenceReason, Attempt, Checkpoint, EffectClass, Ending, Parking, Record, Resolution};
 use crate::time::Timestamp;
 
 use super::tags::{Tagged, absence, content, effect};
@@ -22,12 +22,21 @@ pub(super) fn record(record: &Record, version: u8, spare: usize) -> Vec<u8> {
     writer.bytes
 }
 
-struct Writer {
+pub(super) struct Writer {
     bytes: Vec<u8>,
     made_at: Timestamp,
 }
 
 impl Writer {
+    /// A writer after `bytes`, whose times are differences to the epoch: for values outside of their record.
+    pub(super) const fn absolute(bytes: Vec<u8>) -> Self {
+        Self { bytes, made_at: Timestamp::EPOCH }
+    }
+
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
     fn byte(&mut self, byte: u8) {
         self.bytes.push(byte);
     }
@@ -66,7 +75,7 @@ impl Writer {
         self.bytes.extend_from_slice(bytes);
     }
 
-    fn bytes(&mut self, bytes: &[u8]) {
+    pub(super) fn bytes(&mut self, bytes: &[u8]) {
         self.number(bytes.len() as u64);
         self.raw(bytes);
     }
@@ -118,7 +127,7 @@ impl Writer {
         self.tag(*state);
         self.number(*version);
         self.option(fingerprint.as_ref(), Self::fingerprint);
-        self.effect(*effect);
+        self.effect(effect);
         self.flag(*registered);
         self.option(payload.as_deref(), Self::bytes);
         self.option(current.as_ref(), Self::attempt);
@@ -138,7 +147,7 @@ impl Writer {
         self.option(traceparent.as_ref(), Self::label);
     }
 
-    fn fingerprint(&mut self, fingerprint: &Fingerprint) {
+    pub(super) fn fingerprint(&mut self, fingerprint: &Fingerprint) {
         let FingerprintKind { scheme, version, key_id } = fingerprint.kind();
         self.tag(scheme);
         self.number(u64::from(version));
@@ -146,8 +155,8 @@ impl Writer {
         self.raw(fingerprint.digest());
     }
 
-    fn effect(&mut self, effect: EffectClass) {
-        match effect {
+    pub(super) fn effect(&mut self, effect: &EffectClass) {
+        match *effect {
             EffectClass::Opaque => self.byte(effect::OPAQUE),
             EffectClass::Keyed { remembers_for_ms } => {
                 self.byte(effect::KEYED);
@@ -158,7 +167,24 @@ impl Writer {
     }
 
     fn attempt(&mut self, attempt: &Attempt) {
-        let Attempt { number, id, owner, mode, fence, started_at, lease_until, ended, absence } = attempt;
+        self.attempt_beginning(attempt);
+        self.option(attempt.ended, |writer, (at, how)| {
+            writer.time(at);
+            writer.tag(how);
+        });
+        self.option(attempt.absence.as_ref(), Self::absence);
+    }
+
+    /// An attempt without the time of its end; one that has not ended is one that lapsed.
+    pub(super) fn untimed_attempt(&mut self, attempt: &Attempt) {
+        self.attempt_beginning(attempt);
+        self.tag(attempt.ended.map_or(Ending::Lapsed, |(_, how)| how));
+        self.option(attempt.absence.as_ref(), Self::absence);
+    }
+
+    fn attempt_beginning(&mut self, attempt: &Attempt) {
+        let Attempt { number, id, owner, mode, fence, started_at, lease_until, ended: _, absence: _ } =
+            attempt;
         self.number(u64::from(*number));
         self.raw(id.as_bytes());
         self.label(owner);
@@ -166,15 +192,10 @@ impl Writer {
         self.fence(*fence);
         self.time(*started_at);
         self.time(*lease_until);
-        self.option(*ended, |writer, (at, how)| {
-            writer.time(at);
-            writer.tag(how);
-        });
-        self.option(*absence, Self::absence);
     }
 
-    fn absence(&mut self, reason: AbsenceReason) {
-        match reason {
+    pub(super) fn absence(&mut self, reason: &AbsenceReason) {
+        match *reason {
             AbsenceReason::Deduplicated => self.byte(absence::DEDUPLICATED),
             AbsenceReason::FencedOff => self.byte(absence::FENCED_OFF),
             AbsenceReason::Quiesced { settle_ms } => {
@@ -185,11 +206,15 @@ impl Writer {
     }
 
     fn checkpoint(&mut self, checkpoint: &Checkpoint) {
-        let Checkpoint { attempt_number, name, value, at } = checkpoint;
+        self.untimed_checkpoint(checkpoint);
+        self.time(checkpoint.at);
+    }
+
+    pub(super) fn untimed_checkpoint(&mut self, checkpoint: &Checkpoint) {
+        let Checkpoint { attempt_number, name, value, at: _ } = checkpoint;
         self.number(u64::from(*attempt_number));
         self.label(name);
         self.bytes(value);
-        self.time(*at);
     }
 
     fn parking(&mut self, parking: &Parking) {
@@ -201,32 +226,58 @@ impl Writer {
     }
 
     fn resolution(&mut self, resolution: &Resolution) {
-        let Resolution { at, actor, reason, happened } = resolution;
-        self.time(*at);
+        self.time(resolution.at);
+        self.untimed_resolution(resolution);
+    }
+
+    pub(super) fn untimed_resolution(&mut self, resolution: &Resolution) {
+        let Resolution { at: _, actor, reason, happened } = resolution;
         self.label(actor);
         self.label(reason);
         self.flag(*happened);
     }
 
     fn outcome(&mut self, outcome: &StoredOutcome) {
-        let StoredOutcome { kind, class, reference, cut, digest, content } = outcome;
+        self.outcome_beginning(outcome);
+        match &outcome.content {
+            kept @ Content::Kept { .. } => {
+                self.byte(content::KEPT);
+                self.kept_content(kept);
+            }
+            Content::Omitted { content_bytes, why } => self.omitted(*content_bytes, *why),
+        }
+    }
+
+    /// An outcome without its content: one that is kept is announced with its length, as a listing shows it.
+    pub(super) fn outcome_head(&mut self, outcome: &StoredOutcome) {
+        self.outcome_beginning(outcome);
+        match &outcome.content {
+            kept @ Content::Kept { .. } => self.omitted(kept.bytes(), Omission::Unread),
+            Content::Omitted { content_bytes, why } => self.omitted(*content_bytes, *why),
+        }
+    }
+
+    fn omitted(&mut self, content_bytes: u64, why: Omission) {
+        self.byte(content::OMITTED);
+        self.number(content_bytes);
+        self.tag(why);
+    }
+
+    /// Body and headers. What is omitted has none.
+    pub(super) fn kept_content(&mut self, content: &Content) {
+        if let Content::Kept { body, headers } = content {
+            self.option(body.as_deref(), Self::bytes);
+            self.list(headers, Self::header);
+        }
+    }
+
+    fn outcome_beginning(&mut self, outcome: &StoredOutcome) {
+        let StoredOutcome { kind, class, reference, cut, digest, content: _ } = outcome;
         self.tag(*kind);
         self.option(class.as_ref(), Self::label);
         self.option(reference.as_deref(), |writer, text| writer.bytes(text.as_bytes()));
         self.flag(*cut);
         self.option(digest.as_ref().map(OutcomeDigest::as_bytes), |writer, digest| writer.raw(digest));
-        match content {
-            Content::Kept { body, headers } => {
-                self.byte(content::KEPT);
-                self.option(body.as_deref(), Self::bytes);
-                self.list(headers, Self::header);
-            }
-            Content::Omitted { content_bytes, why } => {
-                self.byte(content::OMITTED);
-                self.number(*content_bytes);
-                self.tag(*why);
-            }
-        }
     }
 
     fn header(&mut self, header: &Header) {

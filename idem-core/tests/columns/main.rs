@@ -3,3 +3,5 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail by panic")]
 
 mod answers;
+mod row;
+mod statements;
