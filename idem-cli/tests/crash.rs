@@ -135,17 +135,32 @@ fn a_holder_that_was_only_slow_still_completes_what_was_parked() {
     assert_eq!(place.runs(), 1);
 }
 
-#[test]
-fn a_keyed_effect_is_run_again_with_the_same_downstream_key() {
-    let place = Place::new();
-    let script = format!("echo $IDEM_MODE $IDEM_ATTEMPT $IDEM_DOWNSTREAM_KEY >> seen.txt; {WAITING}");
-    let mut child = place.sh_command("--key k --lease 1s", &script).spawn().unwrap();
+/// An `idem` that is killed while its command runs, which then ends by itself.
+fn killed_in_the_middle(place: &Place, options: &str, script: &str) {
+    let mut child = place.sh_command(options, script).spawn().unwrap();
     until("the command runs", || place.path("pid").exists());
     child.kill().unwrap();
     child.wait().unwrap();
     place.write("go", "");
     let first = place.read("pid").trim().to_owned();
     until("the command ends", || !common::alive(&first));
+}
+
+#[test]
+fn what_was_begun_without_a_key_is_not_run_again() {
+    let place = Place::new();
+    killed_in_the_middle(&place, "--key k --lease 1s", WAITING);
+    let out = place.sh("--key k --on-crash rerun --wait 1m", WAITING);
+    out.says(76, "uncertain: an attempt before this one did not send the downstream key");
+    assert_eq!(place.show("k")["effect"], "opaque");
+    assert_eq!(place.runs(), 1);
+}
+
+#[test]
+fn a_keyed_effect_is_run_again_with_the_same_downstream_key() {
+    let place = Place::new();
+    let script = format!("echo $IDEM_MODE $IDEM_ATTEMPT $IDEM_DOWNSTREAM_KEY >> seen.txt; {WAITING}");
+    killed_in_the_middle(&place, "--key k --lease 1s --on-crash rerun", &script);
     let out = place.sh("--key k --on-crash rerun --wait 1m", &script);
     assert_eq!(out.parts(), (Some(0), "done\n", ""));
     let seen = place.read("seen.txt");
@@ -160,13 +175,7 @@ fn a_keyed_effect_is_run_again_with_the_same_downstream_key() {
 fn a_rerun_that_fails_without_effect_is_given_back() {
     let place = Place::new();
     let script = format!("[ $IDEM_MODE = execute ] || exit 9; {WAITING}");
-    let mut child = place.sh_command("--key k --lease 1s", &script).spawn().unwrap();
-    until("the command runs", || place.path("pid").exists());
-    child.kill().unwrap();
-    child.wait().unwrap();
-    place.write("go", "");
-    let first = place.read("pid").trim().to_owned();
-    until("the command ends", || !common::alive(&first));
+    killed_in_the_middle(&place, "--key k --lease 1s --on-crash rerun", &script);
     place
         .sh("--key k --on-crash rerun --on-failure release --wait 1m", &script)
         .says(9, "exit status 9: given back");

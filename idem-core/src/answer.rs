@@ -77,7 +77,8 @@ pub struct Grant {
     pub lease_until: Timestamp,
     /// When the operation was first granted.
     pub first_grant_at: Timestamp,
-    /// The effect class of this grant.
+    /// What is known about the effects of this attempt and of those that it follows: the record's
+    /// [effect class](Record::effect), which may be weaker than the one that was claimed.
     pub effect: EffectClass,
     /// What register stored.
     pub payload: Option<Bytes>,

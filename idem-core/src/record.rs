@@ -109,6 +109,33 @@ pub enum EffectClass {
     Local,
 }
 
+impl EffectClass {
+    /// What holds for an attempt of this class and one of `other` together: what a grant over a lapse, or of what is
+    /// Uncertain, leaves on the record (G-18, G-19).
+    ///
+    /// One class is kept, with the shorter memory of two downstream systems. Two different ones are `Opaque`: what one
+    /// attempt did with a downstream key says nothing about another that sent none.
+    ///
+    /// ```
+    /// use idem_core::EffectClass::{Keyed, Local, Opaque};
+    ///
+    /// let (day, hour) = (Keyed { remembers_for_ms: 86_400_000 }, Keyed { remembers_for_ms: 3_600_000 });
+    /// assert_eq!(day.weakest(hour), hour);
+    /// assert_eq!(Opaque.weakest(day), Opaque);
+    /// assert_eq!((Local.weakest(Local), Local.weakest(day)), (Local, Opaque));
+    /// ```
+    #[must_use]
+    pub const fn weakest(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Local, Self::Local) => Self::Local,
+            (Self::Keyed { remembers_for_ms: one }, Self::Keyed { remembers_for_ms: two }) => {
+                Self::Keyed { remembers_for_ms: if one < two { one } else { two } }
+            }
+            _ => Self::Opaque,
+        }
+    }
+}
+
 /// How an attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -277,7 +304,8 @@ pub struct Record {
     pub state: State,
     /// Raised by every write.
     pub version: u64,
-    /// The effect class that the latest grant declared.
+    /// The [weakest](EffectClass::weakest) effect class that any attempt declared since the operation was last free to
+    /// run: what is known about all that may have happened.
     pub effect: EffectClass,
     /// Whether it was registered before its first grant (G-24).
     pub registered: bool,

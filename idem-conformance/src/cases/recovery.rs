@@ -58,6 +58,18 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     .evidence(&[(Fact::Checks, 12)]),
     Scenario::new(
         Family::Lease,
+        "LS-022",
+        "the_class_is_that_of_the_whole_chain",
+        &["G-19", "G-18"],
+        "A takeover and a recovery are told, and leave on the record, what holds for all attempts since the operation \
+         was last free to run: keyed only if each of them was, with the shortest memory. Once it is free, the class is \
+         that of the next claim.",
+        |env| Box::pin(the_class_is_that_of_the_whole_chain(env)),
+    )
+    .needs(&[Capability::Clock])
+    .evidence(&[(Fact::Checks, 30)]),
+    Scenario::new(
+        Family::Lease,
         "LS-015",
         "release_from_recovery_needs_a_reason",
         &["G-19"],
@@ -219,6 +231,51 @@ async fn recovery_is_sticky(env: &Env) -> Verdict {
         store.park(&Park::new(next.held())).await?;
         let last = granted(env, &*store, &recover(&id(key)), "a recovery of what was parked").await?;
         ensure_eq!(env, last.mode, Mode::Recover, "mode of a recovery of what was parked ({key})");
+    }
+    Ok(())
+}
+
+async fn the_class_is_that_of_the_whole_chain(env: &Env) -> Verdict {
+    let store = env.open().await?;
+    let keyed = |remembers_for_ms| EffectClass::Keyed { remembers_for_ms };
+    let (hour, day) = (keyed(3_600_000), keyed(86_400_000));
+    for (key, declared, holds) in [
+        ("keyed over opaque", [EffectClass::Opaque, day, day], [EffectClass::Opaque; 3]),
+        (
+            "opaque over keyed",
+            [day, EffectClass::Opaque, day],
+            [day, EffectClass::Opaque, EffectClass::Opaque],
+        ),
+        ("keyed throughout", [day, day, day], [day; 3]),
+        ("a shorter memory", [day, hour, day], [day, hour, hour]),
+        ("a longer memory", [hour, day, day], [hour; 3]),
+    ] {
+        let lease = lease_ms(1_000);
+        let asks = [claim(&id(key)), take(&id(key)), recover(&id(key))];
+        let mut last = None;
+        for (turn, (ask, (declared, holds))) in
+            asks.into_iter().zip(declared.into_iter().zip(holds)).enumerate()
+        {
+            let ask = ask.lease(lease).effect(declared);
+            let grant = granted(env, &*store, &ask, "the claim").await?;
+            ensure_eq!(env, grant.effect, holds, "the class that grant {turn} tells ({key})");
+            let again = granted(env, &*store, &ask, "the repeated claim").await?;
+            ensure_eq!(env, again.effect, holds, "the class that grant {turn} tells again ({key})");
+            ensure_eq!(env, record(&*store, &id(key)).await?.effect, holds, "the stored class ({key})");
+            if turn == 0 {
+                lapse(env, &*store, &grant)?;
+            } else {
+                store.park(&Park::new(grant.held())).await?;
+            }
+            last = Some(grant);
+        }
+        let last = last.ok_or_else(|| Failure::new("nothing was granted"))?;
+        env.clock()?.set_ms(last.lease_until.as_millis() + store.capabilities().guard_ms);
+        let decision = Decision::DidNotHappen { settle_ms: 0 };
+        let answer = store.resolve(&verdict_on(&*store, key, decision).await?).await?;
+        ensure_eq!(env, answer, Resolved::Resolved { view: View::Received }, "the verdict ({key})");
+        let next = granted(env, &*store, &claim(&id(key)).effect(day), "a claim after the verdict").await?;
+        ensure_eq!(env, next.effect, day, "the class once the operation was free again ({key})");
     }
     Ok(())
 }

@@ -29,7 +29,8 @@
 //! | release | state, how and when the attempt ended, the reason; the fingerprint goes if nothing could have happened |
 //! | park | state, how and when the attempt ended, the parking (by: the attempt's owner) |
 //!
-//! A grant over a record may read it first (G-11): it writes the list with the attempt that ended as its last entry.
+//! A grant over a record may read it first (G-11): it writes the list with the attempt that ended as its last entry, and
+//! over a lapse or what is Uncertain the [weakest](EffectClass::weakest) of the stored class and its own.
 //!
 //! ```
 //! use idem_core::codec::part;

@@ -85,7 +85,8 @@ impl<T> Reconcile<T> for NoReconciler {
     }
 
     async fn decide(self, attempt: Attempt) -> std::result::Result<Verdict<T>, Failure> {
-        Ok(match attempt.grant().effect {
+        // Whether the attempts before were keyed too is checked where it is resumed.
+        Ok(match attempt.policy().effect {
             EffectClass::Keyed { .. } => Verdict::Resume,
             EffectClass::Opaque | EffectClass::Local => {
                 Verdict::Unknown("nobody here can find out".to_owned())

@@ -62,8 +62,8 @@ impl Recovery {
         self.hold.release_because(reason).await
     }
 
-    /// Runs the effect again with the same downstream key: only for class `Keyed`, and only while the downstream system
-    /// certainly remembers the key (G-19).
+    /// Runs the effect again with the same downstream key: only where this attempt and all that it follows are of class
+    /// `Keyed`, and only while the downstream system certainly remembers the key (G-19).
     ///
     /// # Errors
     ///
@@ -71,7 +71,8 @@ impl Recovery {
     pub fn resume(self) -> std::result::Result<Hold, (Self, Error)> {
         let grant = self.hold.attempt().grant();
         let EffectClass::Keyed { remembers_for_ms } = grant.effect else {
-            return Err((self, Error::unsupported("only an effect of class Keyed may be resumed (G-19)")));
+            let declared = self.hold.attempt().policy().effect;
+            return Err((self, Error::unsupported(why_not_keyed(declared))));
         };
         let remembered_until = grant.first_grant_at.plus_millis(remembers_for_ms).as_millis();
         let lease_ms = self.hold.attempt().policy().lease.as_millis();
@@ -83,6 +84,15 @@ impl Recovery {
     }
 }
 
+const fn why_not_keyed(declared: EffectClass) -> &'static str {
+    match declared {
+        EffectClass::Keyed { .. } => {
+            "an attempt before this one did not send the downstream key: only what is Keyed throughout is resumed (G-19)"
+        }
+        EffectClass::Opaque | EffectClass::Local => "only an effect of class Keyed may be resumed (G-19)",
+    }
+}
+
 /// What a reconciler found out.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -91,7 +101,7 @@ pub enum Verdict<T> {
     Happened(T),
     /// It had failed for good.
     Failed(Failure),
-    /// Run it again with the same downstream key; only for class `Keyed` (G-19).
+    /// Run it again with the same downstream key; only where all attempts were of class `Keyed` (G-19).
     Resume,
     /// It did not happen and cannot any more, for this reason: run it.
     Absent(AbsenceReason),

@@ -119,8 +119,8 @@ impl Claim {
     /// Cell L of the table, and its neighbour for `Recover`.
     fn over_lapse(&self, record: &Record, context: &Context) -> Result<Step<Claimed>> {
         let current = record.current.as_ref().ok_or_else(no_attempt)?;
-        // Local sticks to a chain of Local attempts: one whose ancestors were something else stays a recovery, or a
-        // lapsed foreign effect would be re-executed under a later Local claim (G-18).
+        // The stored class is the weakest of the chain, so Local says that every attempt of it was. One that was granted
+        // to recover stays a recovery all the same, since the mode sticks (G-18).
         let rolled_back = record.effect == EffectClass::Local && current.mode == Mode::Execute;
         let on_lapse = match self.intent {
             Intent::Recover if rolled_back => return keep(Claimed::Nothing),
@@ -146,7 +146,8 @@ impl Claim {
         put(Claimed::Uncertain { since: context.now }, record, context)
     }
 
-    /// Number + 1, a new fence, this claim's id, class and lease, one more entry of history.
+    /// Number + 1, a new fence, this claim's id and lease, one more entry of history, and the class of the chain: a
+    /// claim that declares a better one says nothing about what the attempts before it did (G-18, G-19).
     fn grant(&self, mut record: Record, mode: Mode, context: &Context) -> Result<Step<Claimed>> {
         let fence = next_fence(record.fence(), context)?;
         let number = record
@@ -161,9 +162,12 @@ impl Claim {
             }
             record.earlier.push(before);
         }
+        record.effect = match record.state {
+            State::Received => self.effect,
+            _ => record.effect.weakest(self.effect),
+        };
         record.state = State::Processing;
         record.parked = None;
-        record.effect = self.effect;
         record.fingerprint.get_or_insert(*self.fingerprints.first());
         record.first_grant_at.get_or_insert(context.now);
         if record.traceparent.is_none() {

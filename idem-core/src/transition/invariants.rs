@@ -136,6 +136,7 @@ fn check_same_attempt(before: &Record, after: &Record, old: &Attempt, new: &Atte
     })?;
     ensure(new.lease_until >= old.lease_until, || "a lease was shortened (G-13)".to_owned())?;
     ensure(before.earlier == after.earlier, || "the history changed without a grant (G-18)".to_owned())?;
+    ensure(before.effect == after.effect, || "the effect class changed without a grant (G-19)".to_owned())?;
     ensure((before.state == State::Processing) || after.state != State::Processing, || {
         format!("{:?} became Processing without a grant (G-14)", before.state)
     })?;
@@ -161,6 +162,10 @@ fn check_grant(before: &Record, after: &Record, new: &Attempt, view: View) -> Re
     })?;
     ensure(after.earlier_lease_until >= before.last_lease_until(), || {
         "a grant did not keep the lease deadline before it (G-19)".to_owned()
+    })?;
+    let weakened = before.effect.weakest(after.effect) == after.effect;
+    ensure(view == View::Received || weakened, || {
+        format!("{:?} became {:?} over what may have happened (G-19)", before.effect, after.effect)
     })?;
     let ending = old.and_then(|old| old.ended).map(|(_, ending)| ending);
     let may = match (new.mode, view) {

@@ -7,8 +7,8 @@ use idem_core::request::{
 };
 use idem_core::transition::{Context, Transition, Write};
 use idem_core::{
-    Claim, Fingerprint, Label, Lease, Limits, OperationId, Outcome, Record, Retention, State, StoredOutcome,
-    Timestamp, Ttl,
+    Claim, EffectClass, Fingerprint, Label, Lease, Limits, OperationId, Outcome, Record, Retention, State,
+    StoredOutcome, Timestamp, Ttl,
 };
 
 use super::row::Row;
@@ -173,11 +173,14 @@ fn every_held_write_is_one_statement_on_a_row_that_nobody_read() {
 fn a_take_over_appends_to_the_history_without_knowing_when() {
     let id = OperationId::new("t", "o", "k").unwrap();
     let claim = |owner| Claim::new(id.clone(), Fingerprint::bytes(b"10 EUR"), label(owner));
+    let keyed = |remembers_for_ms| EffectClass::Keyed { remembers_for_ms };
     let mut world = World { record: None, now: 1_700_000_000_000 };
-    for round in 0..3 {
+    for (round, effect) in [keyed(500), keyed(700), EffectClass::Opaque, keyed(300)].into_iter().enumerate() {
         let seen = world.record.clone();
-        world.claim(&claim("next").intent(Intent::Run(OnLapse::Take)));
+        world.claim(&claim("next").intent(Intent::Run(OnLapse::Take)).effect(effect));
         if let Some(seen) = seen {
+            let class = part::encode(&id, &seen.effect.weakest(effect));
+            assert_eq!(class, Row::of(world.record.as_ref().unwrap()).effect, "round {round}");
             let mut earlier = part::entries(&id, &seen.earlier);
             earlier.extend_from_slice(&(world.now - 10).to_be_bytes());
             earlier.extend_from_slice(&part::entry(&id, seen.current.as_ref().unwrap()));

@@ -7,7 +7,7 @@ use idem_core::answer::{Completed, Parked, Released, Renewed, Resolved};
 use idem_core::record::Record;
 use idem_core::{Claimed, Mode, OutcomeKind, State};
 
-use crate::world::{Ask, Attempt, Verdict, World};
+use crate::world::{Ask, Attempt, Kind, Verdict, World};
 
 /// The words for an answer to a claim, by which a search tells what it saw.
 pub(crate) fn word(before: &World, answer: &Claimed) -> &'static str {
@@ -56,7 +56,7 @@ pub(crate) fn claimed(
         Claimed::Granted(grant) => {
             let started_anew = matches!(state, None | Some(State::Received));
             let may = match grant.mode {
-                Mode::Execute => started_anew || (running && attempt.local),
+                Mode::Execute => started_anew || (running && attempt.kind == Kind::Local),
                 _ => running || state == Some(State::Uncertain),
             };
             // An id is granted at most once, with a fence of its own (G-12, G-14).
@@ -72,7 +72,7 @@ pub(crate) fn claimed(
         Claimed::Uncertain { .. } => after.is_some_and(|record| record.state == State::Uncertain),
         Claimed::Ended => was_granted && !(own && running),
         Claimed::Nothing => {
-            let local = attempt.local || before.attempts.iter().any(|other| other.local);
+            let local = before.attempts.iter().chain([attempt]).any(|other| other.kind == Kind::Local);
             attempt.ask == Ask::Recover
                 && (matches!(state, None | Some(State::Received)) || (running && local))
         }

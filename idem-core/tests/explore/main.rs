@@ -23,7 +23,7 @@ mod world;
 
 use engine::{Seen, explore};
 use model::{Downstream, Fault, Model, Step};
-use world::Ask;
+use world::{Ask, Kind};
 
 /// An effect of which nothing is known but that requests of a stopped worker land within a bound.
 const OPAQUE: Model = Model {
@@ -32,7 +32,7 @@ const OPAQUE: Model = Model {
     intents: 4,
     asks: &[Ask::RunPark],
     downstream: Downstream::Settles,
-    local: &[false],
+    kinds: &[Kind::Foreign],
     ahead_ms: &[0],
     guard_ms: 0,
     lease_ms: 1,
@@ -48,10 +48,19 @@ const TAKE: Model = Model { name: "Opaque, take", asks: &[Ask::RunTake], ..OPAQU
 const FENCES: Model =
     Model { name: "Opaque, fenced off", downstream: Downstream::Fences, settle_ms: 0, ..TAKE };
 const KEYED: Model = Model { name: "Keyed", downstream: Downstream::Deduplicates, settle_ms: 0, ..TAKE };
-const LOCAL: Model = Model { name: "Local", local: &[true], settle_ms: 0, ..TAKE };
+const LOCAL: Model = Model { name: "Local", kinds: &[Kind::Local], settle_ms: 0, ..TAKE };
 /// Claims of both classes meet on one operation.
 const MIXED: Model =
-    Model { name: "Opaque and Local", local: &[false, true], intents: 3, verdicts: 0, ..TAKE };
+    Model { name: "Opaque and Local", kinds: &[Kind::Foreign, Kind::Local], intents: 3, verdicts: 0, ..TAKE };
+/// Some send the downstream key, and some do not.
+const HALF_KEYED: Model = Model {
+    name: "Opaque and Keyed",
+    kinds: &[Kind::Foreign, Kind::Unkeyed],
+    asks: &[Ask::RunTake, Ask::Recover],
+    intents: 3,
+    verdicts: 0,
+    ..KEYED
+};
 /// Each caller's clock decides, and one may be ahead by the guard.
 const SKEWED: Model =
     Model { name: "Opaque, skewed clocks", ahead_ms: &[0, 1], guard_ms: 1, intents: 2, ..TAKE };
@@ -127,6 +136,9 @@ fn local_runs_again_over_a_lapse_and_has_one_effect() {
 #[test]
 fn classes_may_meet_on_one_operation() {
     holds(MIXED, &["granted to run over a lapse", "granted to recover over a lapse"]);
+    let seen = ["granted to recover over a lapse", "granted to recover what was uncertain", "replay"];
+    holds(HALF_KEYED, &seen);
+    holds(Model { workers: 3, ..HALF_KEYED }, &seen);
 }
 
 #[test]
@@ -173,6 +185,11 @@ fn a_foreign_effect_that_is_called_local_is_found() {
 #[test]
 fn a_local_claim_over_a_foreign_attempt_is_found() {
     breaks(Model { fault: Fault::LocalForgetsItsChain, ..MIXED }, "two effects");
+}
+
+#[test]
+fn a_keyed_claim_over_an_attempt_without_key_is_found() {
+    breaks(Model { fault: Fault::ClassOfTheLatest, ..HALF_KEYED }, "two effects");
 }
 
 #[test]

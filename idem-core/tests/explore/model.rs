@@ -3,7 +3,7 @@
 use idem_core::{AttemptId, Mode, State};
 
 use crate::engine::Space;
-use crate::world::{Ask, Attempt, Counts, Message, Phase, START_MS, Verdict, World};
+use crate::world::{Ask, Attempt, Counts, Kind, Message, Phase, START_MS, Verdict, World};
 
 /// What the downstream system of the effect permits, and so what an honest worker does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,7 +14,8 @@ pub(crate) enum Downstream {
     /// Requests land at any time, and zombies act at any time. Recoverers and operators first make it refuse older
     /// fences, then look (`FencedOff`).
     Fences,
-    /// Requests land at any time; equal downstream keys are one effect (`Deduplicated`).
+    /// Requests land at any time; equal downstream keys are one effect (`Deduplicated`). Where attempts without a key
+    /// are about, a recoverer resumes only what is keyed throughout.
     Deduplicates,
 }
 
@@ -32,6 +33,8 @@ pub(crate) enum Fault {
     SettleWithoutGuard,
     /// A Local claim over a lapse is re-executed whatever the lapsed attempt was granted for.
     LocalForgetsItsChain,
+    /// A grant puts its own class over that of the attempts that it follows.
+    ClassOfTheLatest,
     /// A foreign effect is declared Local.
     ForeignDeclaredLocal,
     /// Every attempt sends a downstream key of its own.
@@ -54,8 +57,8 @@ pub(crate) struct Model {
     pub(crate) intents: u8,
     pub(crate) asks: &'static [Ask],
     pub(crate) downstream: Downstream,
-    /// Whether attempts may be foreign, Local, or each of both.
-    pub(crate) local: &'static [bool],
+    /// What attempts there are; each may be any of these.
+    pub(crate) kinds: &'static [Kind],
     /// By how much attempts' clocks may be ahead of true time, where each caller's clock decides.
     pub(crate) ahead_ms: &'static [u64],
     pub(crate) guard_ms: u64,
@@ -73,7 +76,7 @@ pub(crate) struct Model {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     /// A worker makes a claim intent and sends it.
-    Begin { ask: Ask, local: bool, ahead_ms: u64 },
+    Begin { ask: Ask, kind: Kind, ahead_ms: u64 },
     /// One that was told "in progress" asks again.
     AskAgain(usize),
     /// A message lands, and its answer is heard or lost.
@@ -109,6 +112,7 @@ impl Space for Model {
             attempts: Vec::new(),
             intents: self.intents,
             effects: 0,
+            key_known: false,
             floor: 0,
             verdicts: self.verdicts,
             verdict: None,
@@ -121,8 +125,8 @@ impl Space for Model {
         let alive = world.attempts.iter().filter(|attempt| attempt.phase != Phase::Gone).count();
         if world.intents > 0 && alive < self.workers {
             for &ask in self.asks {
-                for &local in self.local {
-                    let begin = |&ahead_ms: &u64| Step::Begin { ask, local, ahead_ms };
+                for &kind in self.kinds {
+                    let begin = |&ahead_ms: &u64| Step::Begin { ask, kind, ahead_ms };
                     steps.extend(self.ahead_ms.iter().map(begin));
                 }
             }
@@ -146,7 +150,7 @@ impl Space for Model {
         let mut after = world.clone();
         after.told = None;
         match step {
-            Step::Begin { ask, local, ahead_ms } => self.begin(&mut after, ask, local, ahead_ms),
+            Step::Begin { ask, kind, ahead_ms } => self.begin(&mut after, ask, kind, ahead_ms),
             Step::AskAgain(index) => {
                 // It was told that it is not the holder, so its lease cannot have begun before now.
                 let attempt = &mut after.attempts[index];
@@ -189,15 +193,16 @@ impl Space for Model {
 }
 
 impl Model {
-    fn begin(&self, world: &mut World, ask: Ask, local: bool, ahead_ms: u64) {
+    fn begin(&self, world: &mut World, ask: Ask, kind: Kind, ahead_ms: u64) {
         world.intents -= 1;
         world.attempts.push(Attempt {
             id: AttemptId::from_bytes([world.intents + 1; 16]),
             ask,
-            local,
+            kind,
             ahead_ms,
             phase: Phase::Claiming,
             mode: Mode::Execute,
+            keyed: false,
             fence: 0,
             asked_at: world.now_ms,
             alone_until: 0,
@@ -239,7 +244,7 @@ impl Model {
             Phase::Waiting => steps.push(Step::AskAgain(index)),
             Phase::Holding if attempt.mode == Mode::Recover => self.recovery(world, index, attempt, steps),
             // A Local effect is a part of its completion.
-            Phase::Holding if attempt.local => {
+            Phase::Holding if attempt.kind == Kind::Local => {
                 steps.extend([Message::Complete, Message::Release].map(|it| Step::Settle(index, it)));
             }
             Phase::Holding => {
@@ -281,10 +286,12 @@ impl Model {
                 false
             }
             Downstream::Fences => nothing_seen,
-            Downstream::Deduplicates => {
+            Downstream::Deduplicates if attempt.keyed => {
                 steps.push(Step::Act(index));
-                true
+                // Whoever runs next may send no key, where such attempts are about.
+                !self.kinds.contains(&Kind::Unkeyed)
             }
+            Downstream::Deduplicates => false,
         };
         if release {
             steps.push(Step::Settle(index, Message::Release));
@@ -300,11 +307,14 @@ impl Model {
             // A refusal is known not to have happened, but its attempt is known to be over too.
             attempt.phase = if refused { Phase::Gone } else { Phase::Acted };
         }
-        let one_key = self.downstream == Downstream::Deduplicates && self.fault != Fault::KeyPerAttempt;
-        let known = one_key && world.effects > 0;
-        if !refused && !known {
+        let one_key = self.downstream == Downstream::Deduplicates
+            && attempt.kind == Kind::Foreign
+            && self.fault != Fault::KeyPerAttempt;
+        let deduplicated = one_key && world.key_known;
+        if !refused && !deduplicated {
             world.effects += 1;
         }
+        world.key_known |= one_key;
     }
 
     /// An operator that has waited, or fenced off, sees what is final.

@@ -13,7 +13,7 @@ use idem_core::{
 
 use crate::explain;
 use crate::model::{Downstream, Fault, Model};
-use crate::world::{Ask, Attempt, Message, Phase, World};
+use crate::world::{Ask, Attempt, Kind, Message, Phase, World};
 
 /// The operation that everything is about, and what every request of it says.
 struct Operation {
@@ -102,12 +102,13 @@ impl Model {
     }
 
     fn class(&self, attempt: &Attempt) -> EffectClass {
-        if attempt.local || self.fault == Fault::ForeignDeclaredLocal {
-            EffectClass::Local
-        } else if self.downstream == Downstream::Deduplicates {
-            EffectClass::Keyed { remembers_for_ms: 1_000_000 }
-        } else {
-            EffectClass::Opaque
+        match attempt.kind {
+            Kind::Local => EffectClass::Local,
+            _ if self.fault == Fault::ForeignDeclaredLocal => EffectClass::Local,
+            Kind::Foreign if self.downstream == Downstream::Deduplicates => {
+                EffectClass::Keyed { remembers_for_ms: 1_000_000 }
+            }
+            Kind::Foreign | Kind::Unkeyed => EffectClass::Opaque,
         }
     }
 
@@ -125,7 +126,7 @@ impl Model {
         let context = self.context(before, attempt.ahead_ms);
         let shown = self.shown_to_claim(before, &claim);
         let (mut answer, mut after) = self.apply(&claim, before.record.as_ref(), shown.as_ref(), &context)?;
-        self.break_grant(before, &mut answer, after.as_mut());
+        self.break_grant(before, claim.effect, &mut answer, after.as_mut());
         self.explain(|| explain::claimed(before, after.as_ref(), attempt, &answer))?;
         world.told = Some(explain::word(before, &answer));
         world.record = after;
@@ -134,6 +135,7 @@ impl Model {
             Claimed::Granted(grant) => {
                 attempt.fence = grant.fence.get();
                 attempt.mode = grant.mode;
+                attempt.keyed = matches!(grant.effect, EffectClass::Keyed { .. });
                 // "min(instant before the first send + lease, instant before this send + remaining)" (G-12); the instant at
                 // which it lands stands for the latter send, and is later.
                 let first = attempt.asked_at + self.lease_ms;
@@ -156,7 +158,7 @@ impl Model {
         {
             let taken = record.state == State::Processing && current.id != claim.attempt;
             if self.fault == Fault::LocalForgetsItsChain && taken && claim.effect == EffectClass::Local {
-                current.mode = Mode::Execute;
+                (current.mode, record.effect) = (Mode::Execute, EffectClass::Local);
             }
             if self.fault == Fault::GrantEndedAgain && record.state == State::Received {
                 current.id = AttemptId::from_bytes([0xAA; 16]);
@@ -169,8 +171,17 @@ impl Model {
     }
 
     /// Changes a grant where a rule about grants is broken.
-    fn break_grant(&self, before: &World, answer: &mut Claimed, after: Option<&mut Record>) {
+    fn break_grant(
+        &self,
+        before: &World,
+        claimed: EffectClass,
+        answer: &mut Claimed,
+        after: Option<&mut Record>,
+    ) {
         let (Claimed::Granted(grant), Some(after)) = (answer, after) else { return };
+        if self.fault == Fault::ClassOfTheLatest && !grant.again {
+            (grant.effect, after.effect) = (claimed, claimed);
+        }
         let Some(current) = after.current.as_mut().filter(|_| !grant.again) else { return };
         if self.fault == Fault::RerunOnLapse && before.state() == Some(State::Processing) {
             (grant.mode, current.mode) = (Mode::Execute, Mode::Execute);
@@ -215,7 +226,7 @@ impl Model {
             self.apply(&complete, stored, stored, &self.context(before, attempt.ahead_ms))?;
         // A Local effect commits with its completion or not at all (G-70).
         let committed = matches!(answer, Completed::Completed { .. });
-        if attempt.local && attempt.mode == Mode::Execute && committed {
+        if attempt.kind == Kind::Local && attempt.mode == Mode::Execute && committed {
             world.effects += 1;
         }
         self.explain(|| explain::completed(before, world.effects, attempt, &answer))?;

@@ -20,6 +20,18 @@ pub(crate) enum Ask {
     Recover,
 }
 
+/// Where an attempt's effect happens, and by what it is known there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    /// In a foreign system, as the model's [`Downstream`](crate::model::Downstream) says: with the downstream key, where
+    /// that deduplicates.
+    Foreign,
+    /// In a foreign system, without a downstream key: it happens again whatever happened before.
+    Unkeyed,
+    /// In the store's own transaction.
+    Local,
+}
+
 /// Where an attempt's process is in its program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Phase {
@@ -55,12 +67,13 @@ pub(crate) enum Message {
 pub(crate) struct Attempt {
     pub(crate) id: AttemptId,
     pub(crate) ask: Ask,
-    /// Its effect is in the store's own transaction, in place of a foreign one.
-    pub(crate) local: bool,
+    pub(crate) kind: Kind,
     /// How far its clock is ahead, where each caller's clock decides.
     pub(crate) ahead_ms: u64,
     pub(crate) phase: Phase,
     pub(crate) mode: Mode,
+    /// Whether it was told that every attempt that it follows sent the downstream key.
+    pub(crate) keyed: bool,
     /// Its fence once it was granted, heard or not; 0 before.
     pub(crate) fence: u64,
     /// When it sent its claim first, in true time.
@@ -97,6 +110,8 @@ pub(crate) struct World {
     pub(crate) intents: u8,
     /// How often the business effect happened: distinct effects, as the downstream system counts them.
     pub(crate) effects: u8,
+    /// Whether the downstream system knows the key.
+    pub(crate) key_known: bool,
     /// Smaller fences are refused downstream.
     pub(crate) floor: u64,
     pub(crate) verdicts: u8,
@@ -139,6 +154,7 @@ impl World {
         parts.extend([
             u64::from(self.intents),
             u64::from(self.effects),
+            u64::from(self.key_known),
             u64::from(self.verdicts),
             rank(self.floor),
         ]);
@@ -149,8 +165,12 @@ impl World {
                 let lapse = self.since(current.lease_until.as_millis(), counts.settle_ms);
                 let earlier = self.since(record.earlier_lease_until.as_millis(), counts.settle_ms);
                 let number = if counts.numbers { record.attempt_number() } else { 0 };
-                let local = u64::from(record.effect == EffectClass::Local);
-                parts.extend([current.mode as u64, lapse, earlier, u64::from(number), local]);
+                let class = match record.effect {
+                    EffectClass::Local => 1,
+                    EffectClass::Keyed { .. } => 2,
+                    _ => 0,
+                };
+                parts.extend([current.mode as u64, lapse, earlier, u64::from(number), class]);
             }
         }
         if let Some(verdict) = self.verdict {
@@ -175,7 +195,7 @@ impl World {
     }
 
     /// An attempt without its name: what it does next, and which part its id plays in the record.
-    fn role(&self, attempt: &Attempt, counts: Counts, fence_rank: u64) -> [u64; 13] {
+    fn role(&self, attempt: &Attempt, counts: Counts, fence_rank: u64) -> [u64; 14] {
         let holding = matches!(attempt.phase, Phase::Holding | Phase::Acting);
         let waits_for_quiet = holding && attempt.mode == Mode::Recover;
         let if_counts = |counts: bool, value: u64| if counts { value } else { 0 };
@@ -185,7 +205,8 @@ impl World {
             u64::from(self.is_current(attempt.id)),
             fence_rank,
             if_counts(attempt.fence == 0 || attempt.phase != Phase::Gone, 1 + attempt.ask as u64),
-            u64::from(attempt.local),
+            attempt.kind as u64,
+            u64::from(waits_for_quiet && attempt.keyed),
             attempt.ahead_ms,
             attempt.phase as u64,
             u64::from(attempt.mode == Mode::Recover),

@@ -99,6 +99,44 @@ async fn an_opaque_effect_is_not_resumed() {
     assert_eq!(note(&world), "only an effect of class Keyed may be resumed (G-19)");
 }
 
+/// The first attempt was begun by a caller that sends no downstream key, as before a change of the policy (G-18, G-19).
+#[tokio::test]
+async fn what_an_opaque_attempt_began_is_not_resumed_by_a_keyed_caller() {
+    for reconciled in [false, true] {
+        let world = World::new();
+        let keyed = world.keyed(secs(3600));
+        world.lapsed(&world.ledger).await;
+        let answer = if reconciled {
+            reconcile(&keyed, Ok(Verdict::Resume)).await.unwrap()
+        } else {
+            keyed.run(&op(), intent(), |_| async { Ok("ran again".to_owned()) }).await.unwrap()
+        };
+        assert!(matches!(answer, Answer::Uncertain { .. }), "{answer:?}");
+        assert_eq!(
+            note(&world),
+            "an attempt before this one did not send the downstream key: only what is Keyed throughout is resumed (G-19)"
+        );
+    }
+}
+
+/// What the downstream system remembers is the shorter of what two callers say that it does.
+#[tokio::test]
+async fn the_shorter_memory_counts() {
+    for (first, second) in [(100, 3600), (3600, 100)] {
+        for (after, resumed) in [(69_999, true), (70_000, false)] {
+            let world = World::new();
+            world.lapsed(&world.keyed(secs(first))).await;
+            world.clock.advance(millis(after) - LEASE);
+            let answer = reconcile(&world.keyed(secs(second)), Ok(Verdict::Resume)).await.unwrap();
+            assert_eq!(
+                matches!(answer, Answer::Executed(_)),
+                resumed,
+                "{first} {second} {after}: {answer:?}"
+            );
+        }
+    }
+}
+
 /// A keyed call `after` so long from the first grant, whose downstream remembers for 100 s.
 async fn resumed_after(after: Duration) -> Answer<String> {
     let world = World::new();

@@ -31,6 +31,24 @@ impl Bend for ReExecutes {
     }
 }
 
+/// A grant puts its own class over that of the attempts that it follows.
+#[derive(Debug)]
+pub(crate) struct ClassOfTheLatest;
+
+impl Bend for ClassOfTheLatest {
+    fn claim(&self, at: &Handle, request: &Claim) -> Result<Claimed> {
+        let _lock = lock(&at.shared.lock);
+        let mut answer = at.apply(request)?;
+        if let Claimed::Granted(grant) = &mut answer
+            && !grant.again
+        {
+            grant.effect = request.effect;
+            at.edit(&request.id, |record| record.effect = request.effect);
+        }
+        Ok(answer)
+    }
+}
+
 /// A release from recovery needs no reason.
 #[derive(Debug)]
 pub(crate) struct ReleaseLaunders;

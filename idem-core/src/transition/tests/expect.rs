@@ -56,7 +56,8 @@ pub(super) fn registered(before: &Record, register: &Register) -> Record {
     }
 }
 
-/// "Grant: number + 1, new fence, id, class, lease, history entry" (section 11), over what is there.
+/// "Grant: number + 1, new fence, id, lease, history entry" (section 11), over what is there; the class is the claim's
+/// where nothing may have happened, and holds for all of the chain where something may.
 pub(super) fn granted(before: &Record, claim: &Claim, mode: Mode) -> Record {
     let (number, fence) = before.current.as_ref().map_or((0, before.fence_floor), |a| (a.number, a.fence));
     let mut earlier = before.earlier.clone();
@@ -72,7 +73,16 @@ pub(super) fn granted(before: &Record, claim: &Claim, mode: Mode) -> Record {
     Record {
         fingerprint: before.fingerprint.or(Some(*claim.fingerprints.first())),
         state: State::Processing,
-        effect: claim.effect,
+        effect: match (before.state, before.effect, claim.effect) {
+            (State::Received, _, claimed) => claimed,
+            (_, EffectClass::Local, EffectClass::Local) => EffectClass::Local,
+            (
+                _,
+                EffectClass::Keyed { remembers_for_ms: stored },
+                EffectClass::Keyed { remembers_for_ms: claimed },
+            ) => EffectClass::Keyed { remembers_for_ms: stored.min(claimed) },
+            _ => EffectClass::Opaque,
+        },
         current: Some(Attempt {
             number: number + 1,
             id: claim.attempt,

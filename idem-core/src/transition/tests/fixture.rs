@@ -116,8 +116,12 @@ pub(super) struct Make {
     pub(super) registered: bool,
 }
 
-pub(super) const CLASSES: [EffectClass; 3] =
-    [EffectClass::Opaque, EffectClass::Keyed { remembers_for_ms: 86_400_000 }, EffectClass::Local];
+pub(super) const CLASSES: [EffectClass; 4] = [
+    EffectClass::Opaque,
+    EffectClass::Keyed { remembers_for_ms: 86_400_000 },
+    EffectClass::Keyed { remembers_for_ms: 3_600_000 },
+    EffectClass::Local,
+];
 
 pub(super) fn makes() -> Vec<Make> {
     let mut makes = Vec::new();

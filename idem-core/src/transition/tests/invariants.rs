@@ -310,6 +310,30 @@ fn only_local_runs_again_over_a_lapse() {
     }
 }
 
+/// What an attempt without a downstream key did is not undone by a later one that has one (G-19).
+#[test]
+fn a_grant_over_what_may_have_happened_never_strengthens_the_class() {
+    const KEYED: EffectClass = EffectClass::Keyed { remembers_for_ms: 3_600_000 };
+    const LONGER: EffectClass = EffectClass::Keyed { remembers_for_ms: 3_600_001 };
+    let make = |effect| Make { effect, ..EXECUTE };
+    for (stored, claimed) in [
+        (EffectClass::Opaque, KEYED),
+        (EffectClass::Opaque, EffectClass::Local),
+        (KEYED, LONGER),
+        (KEYED, EffectClass::Local),
+        (EffectClass::Local, KEYED),
+    ] {
+        let uncertain = make(stored).uncertain(at(-900), ParkCause::Lapse);
+        for (before, intent) in [(lapsed(make(stored)), TAKE), (uncertain, Intent::Recover)] {
+            let granted = after(&claim(intent).effect(claimed), Some(&before));
+            broken(Some(&before), &granted, "over what may have happened", |record| record.effect = claimed);
+        }
+        let running = running(make(stored));
+        let renewed = after(&Renew::new(held(OWN), Lease::default()), Some(&running));
+        broken(Some(&running), &renewed, "the effect class changed", |record| record.effect = claimed);
+    }
+}
+
 #[test]
 fn a_record_is_removed_only_when_it_is_due() {
     assert_eq!(invariants::check(None, None, &context(0)), Ok(()));
