@@ -1,6 +1,6 @@
 //! Reads: from connections of their own, on snapshots that writers do not disturb.
 
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError, TryLockError};
 use std::time::Duration;
 
@@ -17,33 +17,6 @@ use crate::{schema, statements};
 pub(crate) struct Readers {
     connections: Box<[Mutex<Connection>]>,
     next: AtomicUsize,
-    odds: Odds,
-}
-
-/// How often a look at a snapshot has answered lately. While the writer is busy with many requests anyway, looking
-/// first pays only if it mostly answers: one of them costs the writer less than a look that is made in vain.
-#[derive(Default)]
-struct Odds {
-    /// A moving average, of [`ALWAYS`](Self::ALWAYS).
-    answered: AtomicU32,
-    skipped: AtomicU32,
-}
-
-impl Odds {
-    const ALWAYS: u32 = 1 << 16;
-
-    /// Whether to look, while the writer is crowded: if three of four looks answered, and once in a while to find out.
-    fn are_good(&self) -> bool {
-        self.answered.load(Ordering::Relaxed) > Self::ALWAYS / 4 * 3
-            || self.skipped.fetch_add(1, Ordering::Relaxed).is_multiple_of(16)
-    }
-
-    fn count(&self, answered: bool) {
-        let before = self.answered.load(Ordering::Relaxed);
-        let rise = if answered { Self::ALWAYS / 32 } else { 0 };
-        // A lost update costs nothing: it is an average.
-        self.answered.store(before - before / 32 + rise, Ordering::Relaxed);
-    }
 }
 
 impl Readers {
@@ -56,7 +29,7 @@ impl Readers {
                 Ok(Mutex::new(connection))
             })
             .collect::<Result<_>>()?;
-        Ok(Self { connections, next: AtomicUsize::new(0), odds: Odds::default() })
+        Ok(Self { connections, next: AtomicUsize::new(0) })
     }
 
     /// Runs a short read on a connection that is free, or on the next one as soon as it is.
@@ -83,18 +56,11 @@ impl Readers {
     ///
     /// That is linearizable: the snapshot holds everything that was acknowledged before the call, and nothing that is
     /// not committed.
-    pub(crate) fn answer<T: Transition>(
-        &self,
-        request: &T,
-        rules: &Rules,
-        crowded: bool,
-    ) -> Option<Result<T::Answer>> {
-        if crowded && !self.odds.are_good() {
-            return None;
-        }
-        let answer = self.read(|connection| look(connection, request, rules));
-        self.odds.count(answer.is_some());
-        answer
+    ///
+    /// Every caller looks first, however busy the writer is: a look in vain, as for a new operation, costs a thread that
+    /// has time what a look that answers saves the one thread that everybody waits for.
+    pub(crate) fn answer<T: Transition>(&self, request: &T, rules: &Rules) -> Option<Result<T::Answer>> {
+        self.read(|connection| look(connection, request, rules))
     }
 }
 

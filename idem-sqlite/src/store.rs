@@ -160,7 +160,7 @@ impl SqliteStore {
 
     /// From a snapshot, where that decides it.
     pub(crate) fn answer_now<T: Transition>(&self, request: &T) -> Option<Result<T::Answer>> {
-        self.0.readers.answer(request, &self.0.shared.rules, self.0.shared.is_crowded())
+        self.0.readers.answer(request, &self.0.shared.rules)
     }
 
     /// Runs a long read on a connection of its own, off the runtime.
