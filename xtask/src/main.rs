@@ -10,6 +10,7 @@ mod needs;
 mod process;
 mod report;
 mod rules;
+mod servers;
 mod summary;
 mod test;
 mod tools;
@@ -45,6 +46,7 @@ fn dispatch(arguments: &[String]) -> Result<ExitCode> {
         // One process for all, so that one table and one closing line end the run.
         ["test", "--after", names @ ..] if !names.is_empty() => run_jobs(&[names, &["test"]].concat()),
         ["ci", names @ ..] if !names.is_empty() => run_jobs(names),
+        ["up", words @ ..] if !words.is_empty() => servers::up(words),
         [] | ["help" | "--help" | "-h"] => {
             println!("{}", usage());
             Ok(ExitCode::SUCCESS)
@@ -69,7 +71,9 @@ fn usage() -> String {
         "usage: cargo xtask COMMAND\n\n  \
          test                  every test of the workspace; installs what is missing when run as root\n  \
          test --after JOB...   the same, with other jobs of the gate before it\n  \
-         ci JOB...             one or more jobs of the gate\n\njobs:\n",
+         ci JOB...             one or more jobs of the gate\n  \
+         up SERVER...          starts servers (postgres, redis), prints their URLs, stops them at ^C\n  \
+         up SERVER... -- CMD   the same for one command, which finds the URLs in its environment\n\njobs:\n",
     );
     for job in jobs::JOBS {
         text.push_str(&format!("  {:<13} {}\n", job.name, job.about));

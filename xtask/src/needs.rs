@@ -1,9 +1,9 @@
 //! Programs that the tests need beside the Rust toolchain, and how to get them.
 
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use idem_provision::find_program;
 
 use crate::process;
 use crate::report::{Outcome, Report};
@@ -44,18 +44,16 @@ const NEEDS: &[Need] = &[
 /// Installs what is missing when run as root on Debian; otherwise prints the one line that would.
 pub(crate) fn prepare(workspace: &Workspace, report: &mut Report) {
     report.step("needs", || {
-        let folders = search_folders();
-        let absent = |need: &&Need| workspace.has(need.member) && !found(need.program, &folders);
+        let absent = |need: &&Need| workspace.has(need.member) && find_program(need.program).is_none();
         let missing: Vec<&Need> = NEEDS.iter().filter(absent).collect();
         if missing.is_empty() {
             println!("nothing is missing");
             return Ok(Outcome::Passed);
         }
         let install = install_line(&missing);
-        if process::is_root() && found("apt-get", &folders) {
+        if process::is_root() && find_program("apt-get").is_some() {
             install_packages(&missing)?;
-            let folders = search_folders();
-            if let Some(need) = missing.iter().find(|need| !found(need.program, &folders)) {
+            if let Some(need) = missing.iter().find(|need| find_program(need.program).is_none()) {
                 bail!("`{}` is still missing after `{install}`", need.program);
             }
             return Ok(Outcome::Passed);
@@ -95,46 +93,9 @@ fn install_packages(missing: &[&Need]) -> Result<()> {
     process::run(&mut install).context("apt-get install")
 }
 
-/// `PATH`, and the versioned folders of PostgreSQL's server programs, which Debian keeps off `PATH`.
-fn search_folders() -> Vec<PathBuf> {
-    let mut folders: Vec<PathBuf> = match std::env::var_os("PATH") {
-        Some(path) => std::env::split_paths(&path).collect(),
-        None => Vec::new(),
-    };
-    if let Ok(versions) = std::fs::read_dir("/usr/lib/postgresql") {
-        folders.extend(versions.flatten().map(|version| version.path().join("bin")));
-    }
-    folders
-}
-
-fn found(program: &str, folders: &[PathBuf]) -> bool {
-    folders.iter().any(|folder| is_program(&folder.join(program)))
-}
-
-#[cfg(unix)]
-fn is_program(path: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
-}
-
-#[cfg(not(unix))]
-fn is_program(path: &Path) -> bool {
-    path.with_extension("exe").is_file()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_program_is_found_only_where_it_can_be_run() {
-        assert!(found("sh", &search_folders()));
-        assert!(!found("no-such-program-anywhere", &search_folders()));
-        // A folder and a plain file are no programs.
-        let own = crate::workspace::root().join("xtask");
-        assert!(!is_program(&own));
-        assert!(!is_program(&own.join("Cargo.toml")));
-    }
 
     #[test]
     fn a_missing_compiler_fails_and_a_missing_server_skips_both_with_the_line_to_type() {

@@ -182,6 +182,11 @@ pub(crate) fn is_root() -> bool {
 pub(crate) fn announce(command: &Command) {
     println!("$ {}", shell_line(command));
     // Standard error of the child is not ours to order; flushing keeps the line above it.
+    flush();
+}
+
+/// Makes what was printed visible now, where the output is no terminal.
+pub(crate) fn flush() {
     drop(std::io::stdout().flush());
 }
 

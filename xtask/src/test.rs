@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::needs;
 use crate::process::{self, cargo};
 use crate::report::{Outcome, Report};
+use crate::servers::{self, Servers};
 use crate::summary::Tally;
 use crate::workspace::Workspace;
 
@@ -22,6 +23,7 @@ pub(crate) fn run(workspace: &Workspace, report: &mut Report) {
     // Without this a run in which every step failed early would end without a closing line.
     report.count(Default::default());
     needs::prepare(workspace, report);
+    let servers = servers::start_for(workspace, report);
     let mut programs = 0;
     let built = report.step("build tests", || {
         programs = build()?;
@@ -29,7 +31,7 @@ pub(crate) fn run(workspace: &Workspace, report: &mut Report) {
         Ok(Outcome::Passed)
     });
     if built == Outcome::Passed {
-        watched_step(report, "tests", |tally| run_built(programs, tally));
+        watched_step(report, "tests", |tally| run_built(programs, &servers, tally));
     } else {
         report.step("tests", || Ok(Outcome::Skipped("they do not build".to_owned())));
     }
@@ -79,9 +81,11 @@ fn count_test_programs(messages: &str) -> Result<usize> {
     Ok(count)
 }
 
-fn run_built(programs: usize, tally: &mut Tally) -> Result<()> {
+fn run_built(programs: usize, servers: &Servers, tally: &mut Tally) -> Result<()> {
     let mut command = cargo();
     command.args(["test", "--workspace", "--no-fail-fast"]).args(TARGETS);
+    // One server for all programs; without this each would start its own.
+    command.envs(servers.urls());
     process::run_watched(&mut command, |line| tally.see(line))?;
     // A test program with a `main` of its own can end with status 0 without having run anything.
     ensure!(
