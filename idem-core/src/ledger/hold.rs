@@ -34,6 +34,8 @@ struct Shared {
     grant: Grant,
     /// Monotonic microseconds until which the holder is alone.
     deadline_us: AtomicU64,
+    /// Monotonic microseconds after which it stops all the same, whatever is left of its lease.
+    stop_us: AtomicU64,
     /// Monotonic instant before the send of the claim that was answered.
     sent: Duration,
     /// Monotonic time after which the heartbeat lets go.
@@ -58,6 +60,7 @@ impl Attempt {
             policy,
             grant,
             deadline_us,
+            stop_us: AtomicU64::new(u64::MAX),
             sent: sent.latest,
             ceiling,
             lost: AtomicBool::new(false),
@@ -194,10 +197,28 @@ impl Attempt {
 
     /// How long the heartbeat would still keep it alive.
     pub(super) fn until_ceiling(&self) -> Duration {
-        self.0.ceiling.saturating_sub(self.0.ledger.clock.elapsed())
+        self.0.ceiling.min(self.stop()).saturating_sub(self.0.ledger.clock.elapsed())
     }
 
+    /// Lets the holder, and its heartbeat, go on for `rest` from now and no longer: renewals do not prolong that.
+    pub(super) fn stop_after(&self, rest: Duration) {
+        let stop = self.0.ledger.clock.elapsed().saturating_add(rest);
+        self.0.stop_us.fetch_min(micros(stop), Ordering::AcqRel);
+        // Whoever waits for the end has to reckon anew.
+        self.0.lost_bell.notify_waiters();
+    }
+
+    fn stop(&self) -> Duration {
+        Duration::from_micros(self.0.stop_us.load(Ordering::Acquire))
+    }
+
+    /// Until when the holder may act.
     fn deadline(&self) -> Duration {
+        self.lease_deadline().min(self.stop())
+    }
+
+    /// Until when nobody else is granted the operation.
+    fn lease_deadline(&self) -> Duration {
         Duration::from_micros(self.0.deadline_us.load(Ordering::Acquire))
     }
 
@@ -433,7 +454,7 @@ impl Hold {
             match send().await {
                 Ok(answer) => return Ok(answer),
                 Err(error) => {
-                    let alive = ledger.clock.elapsed() < self.attempt.deadline();
+                    let alive = ledger.clock.elapsed() < self.attempt.lease_deadline();
                     repeat.after(error, alive).await?;
                 }
             }

@@ -1,5 +1,7 @@
 //! Recovery: find out before acting (G-18, G-19). There is no way from here to the effect that does not name a reason.
 
+use std::time::Duration;
+
 use super::answer::Failure;
 use super::hold::{Attempt, Hold};
 use crate::answer::{Completed, Parked, Released};
@@ -62,8 +64,9 @@ impl Recovery {
         self.hold.release_because(reason).await
     }
 
-    /// Runs the effect again with the same downstream key: only where this attempt and all that it follows are of class
-    /// `Keyed`, and only while the downstream system certainly remembers the key (G-19).
+    /// Goes on with the effect, with the same downstream key: only where this attempt and all that it follows are of class
+    /// `Keyed`, and only while the downstream system certainly remembers the key (G-19): one lease before that ends, at the latest, the hold is
+    /// [lost](Attempt::lost) and is not renewed any more, so that the last request is over when the key is forgotten.
     ///
     /// # Errors
     ///
@@ -74,12 +77,15 @@ impl Recovery {
             let declared = self.hold.attempt().policy().effect;
             return Err((self, Error::unsupported(why_not_keyed(declared))));
         };
-        let remembered_until = grant.first_grant_at.plus_millis(remembers_for_ms).as_millis();
-        let lease_ms = self.hold.attempt().policy().lease.as_millis();
-        if self.hold.attempt().store_now().plus_millis(lease_ms).as_millis() >= remembered_until {
+        let attempt = self.hold.attempt();
+        let remembered_until = grant.first_grant_at.plus_millis(remembers_for_ms);
+        let lease_ms = attempt.policy().lease.as_millis();
+        let rest_ms = remembered_until.millis_since(attempt.store_now().plus_millis(lease_ms));
+        if rest_ms == 0 {
             let error = Error::unsupported("the downstream system may have forgotten the key already (G-19)");
             return Err((self, error));
         }
+        attempt.stop_after(Duration::from_millis(rest_ms));
         Ok(self.hold)
     }
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use idem_core::answer::Checkpointed;
+use idem_core::clock::Clock;
 use idem_core::ledger::{Answer, Begin, Failure, Ledger, Policy, Verdict};
 use idem_core::record::{AbsenceReason, ParkCause};
 use idem_core::request::{Intent, OnLapse};
@@ -156,6 +158,70 @@ async fn a_keyed_effect_is_resumed_only_while_its_key_is_remembered() {
     for after in [secs(70), secs(700)] {
         assert!(matches!(resumed_after(after).await, Answer::Uncertain { .. }), "{after:?}");
     }
+}
+
+/// Neither the heartbeat nor a checkpoint prolongs what was resumed: all of it is over one lease before the key is
+/// forgotten, at 70 s.
+#[tokio::test]
+async fn what_was_resumed_ends_while_its_key_is_remembered() {
+    let world = World::new();
+    let ledger = world.keyed(secs(100));
+    world.lapsed(&ledger).await;
+    world.clock.advance(secs(20));
+    let clock = world.clock.clone();
+    let (go, gone) = tokio::sync::oneshot::channel::<()>();
+    let call = ledger.run_detached(&op(), intent(), |attempt| async move {
+        assert_eq!(attempt.remaining(), secs(20), "of a lease of 30 s");
+        attempt.lost().await;
+        let lost_at = clock.elapsed();
+        gone.await.unwrap();
+        let saved = attempt.checkpoint("still here", "1").await?;
+        assert!(matches!(saved, Checkpointed::Recorded { .. }), "{saved:?}");
+        assert!(!attempt.is_live(), "a renewal does not give the key back");
+        Ok(lost_at)
+    });
+    // Renewed after a third of what remained, then after a third of the lease; the third time would be too late.
+    for pause_ms in [6_667, 10_000, 3_332] {
+        world.clock.until_sleepers(2).await;
+        world.clock.advance(millis(pause_ms));
+    }
+    tokio::task::yield_now().await;
+    assert_eq!((world.elapsed(), world.store.count(Call::Renew)), (millis(69_999), 2));
+    assert_eq!(world.store.state(), State::Processing, "the handler is still at it");
+    world.clock.advance(millis(1));
+    tokio::task::yield_now().await;
+    world.clock.advance(secs(20));
+    tokio::task::yield_now().await;
+    assert_eq!(world.store.count(Call::Renew), 2, "the heartbeat has let go");
+    let record = world.store.record();
+    let held_for_ms = record.last_lease_until().millis_since(record.first_grant_at.unwrap());
+    assert_eq!(held_for_ms, 96_667, "less than 100 s");
+    go.send(()).unwrap();
+    let answer = call.await.unwrap();
+    assert!(matches!(answer, Answer::Executed(at) if at == secs(70)), "{answer:?}");
+}
+
+/// An end that is nearer than the lease's reaches a handler, or a reconciler, that waits for it already.
+#[tokio::test]
+async fn who_waits_for_the_end_already_is_told_in_time() {
+    let world = World::new();
+    let ledger = world.keyed(secs(100));
+    world.lapsed(&ledger).await;
+    world.clock.advance(secs(30));
+    let begin = ledger.claim(&op(), intent(), Intent::Run(OnLapse::Take)).await.unwrap();
+    let Begin::Recover(recovery) = begin else { panic!("{begin:?}") };
+    let attempt = recovery.attempt().clone();
+    let clock = world.clock.clone();
+    let waiter = tokio::spawn(async move {
+        attempt.lost().await;
+        clock.elapsed()
+    });
+    world.clock.until_sleepers(1).await;
+    let hold = recovery.resume().unwrap();
+    tokio::task::yield_now().await;
+    world.clock.advance(secs(10));
+    assert_eq!(waiter.await.unwrap(), secs(70));
+    drop(hold);
 }
 
 #[tokio::test]
