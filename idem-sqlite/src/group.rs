@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use idem_core::clock::Clock;
+use idem_core::request::Release;
 use idem_core::store::Limits;
 use idem_core::transition::{Context, Sweep, SweepStep, Transition, Write};
-use idem_core::{ErrorKind, OperationId, Result, Timestamp};
+use idem_core::{Claimed, Error, ErrorKind, Mode, OperationId, Result, Timestamp};
 use rusqlite::{Connection, Transaction};
 
+use crate::error::work;
 use crate::readers;
 use crate::statements::{self, Found};
 
@@ -120,22 +122,102 @@ impl<'t> Group<'t> {
     }
 }
 
-/// The answer to a [`Work`], of the type that its maker knows.
-pub(crate) type Answer = Box<dyn Any + Send>;
+/// What a group can run.
+pub(crate) trait Work: Send + 'static {
+    /// The answer.
+    type Answer: Send + 'static;
 
-/// One request of a group.
-pub(crate) trait Work: Send {
+    /// Whether it can be run again after a rollback that was not its fault.
+    const REPEATABLE: bool = true;
+
     /// Runs inside the group's transaction. After an error of its own it has written nothing, or what is right to keep.
-    fn run(&mut self, group: &mut Group<'_>) -> Result<Answer>;
+    fn run(&mut self, group: &mut Group<'_>) -> Result<Self::Answer>;
 
     /// The answer that the committed record decides without a write, while another process holds the write lock.
-    fn look(&self, _connection: &Connection, _rules: &Rules) -> Option<Result<Answer>> {
+    fn look(&self, _connection: &Connection, _rules: &Rules) -> Option<Result<Self::Answer>> {
         None
     }
 
-    /// Whether it can be run again after a rollback that was not its fault.
+    /// The answer after a rollback at COMMIT that was this work's fault.
+    fn rolled_back(error: rusqlite::Error) -> Result<Self::Answer> {
+        Err(work(error))
+    }
+
+    /// How to give back what `answer` grants to a caller that went away (G-53).
+    fn release(_answer: &Self::Answer) -> Option<Release> {
+        None
+    }
+}
+
+/// A request on its way to the writer, and its answer on the way back: one allocation, made and freed by the caller.
+pub(crate) struct Asked<W: Work> {
+    work: W,
+    answer: Option<Result<W::Answer>>,
+}
+
+impl<W: Work> Asked<W> {
+    pub(crate) fn new(work: W) -> Box<Self> {
+        Box::new(Self { work, answer: None })
+    }
+
+    /// The answer, if the writer gave one.
+    pub(crate) fn into_answer(self) -> Option<Result<W::Answer>> {
+        self.answer
+    }
+}
+
+/// An [`Asked`] as the writer sees it.
+pub(crate) trait Ask: Any + Send {
+    /// Runs the work; the answer counts once the group is committed.
+    fn run(&mut self, group: &mut Group<'_>);
+
+    /// Whether the committed record answers without a write.
+    fn look(&mut self, connection: &Connection, rules: &Rules) -> bool;
+
+    /// Makes an error the answer.
+    fn fail(&mut self, error: Error);
+
+    /// Makes a rollback at COMMIT, which was its fault, the answer.
+    fn rolled_back(&mut self, error: rusqlite::Error);
+
+    /// The error that is the answer.
+    fn error(&self) -> Option<&Error>;
+
+    /// See [`Work::REPEATABLE`].
+    fn repeatable(&self) -> bool;
+
+    /// How to give back what the answer grants.
+    fn release(&self) -> Option<Release>;
+}
+
+impl<W: Work> Ask for Asked<W> {
+    fn run(&mut self, group: &mut Group<'_>) {
+        self.answer = Some(self.work.run(group));
+    }
+
+    fn look(&mut self, connection: &Connection, rules: &Rules) -> bool {
+        self.answer = self.work.look(connection, rules);
+        self.answer.is_some()
+    }
+
+    fn fail(&mut self, error: Error) {
+        self.answer = Some(Err(error));
+    }
+
+    fn rolled_back(&mut self, error: rusqlite::Error) {
+        self.answer = Some(W::rolled_back(error));
+    }
+
+    fn error(&self) -> Option<&Error> {
+        self.answer.as_ref()?.as_ref().err()
+    }
+
     fn repeatable(&self) -> bool {
-        true
+        W::REPEATABLE
+    }
+
+    fn release(&self) -> Option<Release> {
+        W::release(self.answer.as_ref()?.as_ref().ok()?)
     }
 }
 
@@ -144,16 +226,28 @@ pub(crate) struct Apply<T>(pub(crate) T);
 
 impl<T> Work for Apply<T>
 where
-    T: Transition,
+    T: Transition + 'static,
     T::Answer: 'static,
 {
-    fn run(&mut self, group: &mut Group<'_>) -> Result<Answer> {
-        group.apply(&self.0).map(|answer| Box::new(answer) as Answer)
+    type Answer = T::Answer;
+
+    fn run(&mut self, group: &mut Group<'_>) -> Result<T::Answer> {
+        group.apply(&self.0)
     }
 
-    fn look(&self, connection: &Connection, rules: &Rules) -> Option<Result<Answer>> {
-        let answer = readers::look(connection, &self.0, rules)?;
-        Some(answer.map(|answer| Box::new(answer) as Answer))
+    fn look(&self, connection: &Connection, rules: &Rules) -> Option<Result<T::Answer>> {
+        readers::look(connection, &self.0, rules)
+    }
+
+    /// One for recovery is left to lapse: its release would need a reason, and whoever recovers next finds the same. A
+    /// repeated grant may have another holder.
+    fn release(answer: &T::Answer) -> Option<Release> {
+        match (answer as &dyn Any).downcast_ref::<Claimed>()? {
+            Claimed::Granted(grant) if grant.mode == Mode::Execute && !grant.again => {
+                Some(Release::new(grant.held()))
+            }
+            _ => None,
+        }
     }
 }
 
@@ -161,13 +255,15 @@ where
 pub(crate) struct Look(pub(crate) OperationId);
 
 impl Work for Look {
-    fn run(&mut self, group: &mut Group<'_>) -> Result<Answer> {
-        Ok(Box::new(statements::find(group.transaction, &self.0)?))
+    type Answer = Option<Found>;
+
+    fn run(&mut self, group: &mut Group<'_>) -> Result<Option<Found>> {
+        statements::find(group.transaction, &self.0)
     }
 
-    fn look(&self, connection: &Connection, _rules: &Rules) -> Option<Result<Answer>> {
+    fn look(&self, connection: &Connection, _rules: &Rules) -> Option<Result<Option<Found>>> {
         // Whatever prevented the reader may prevent this too; then it is asked again.
-        statements::find(connection, &self.0).ok().map(|found| Ok(Box::new(found) as Answer))
+        statements::find(connection, &self.0).ok().map(Ok)
     }
 }
 
@@ -185,7 +281,9 @@ pub(crate) struct SweptBatch {
 }
 
 impl Work for SweepBatch {
-    fn run(&mut self, group: &mut Group<'_>) -> Result<Answer> {
+    type Answer = SweptBatch;
+
+    fn run(&mut self, group: &mut Group<'_>) -> Result<SweptBatch> {
         let ids = statements::due(group.transaction, group.rules.now(), self.limit)?;
         let mut swept = SweptBatch { looked_at: ids.len(), ..SweptBatch::default() };
         let mut corrupt = None;
@@ -201,7 +299,7 @@ impl Work for SweepBatch {
         }
         match corrupt {
             Some(error) if swept.erased + swept.purged == 0 => Err(error),
-            _ => Ok(Box::new(swept)),
+            _ => Ok(swept),
         }
     }
 }

@@ -15,7 +15,7 @@ use idem_core::{
 use rusqlite::{Transaction, TransactionState};
 
 use crate::error::work;
-use crate::group::{Answer, Group, Work};
+use crate::group::{Group, Work};
 use crate::schema;
 use crate::session::SAVEPOINT;
 use crate::statements;
@@ -174,7 +174,7 @@ impl SqliteStore {
             None | Some(Ok(Claimed::Granted(_))) => {}
             Some(answer) => return answer.map(LocalRun::Answered),
         }
-        self.shared().ask(Box::new(Closure { claim, retention, effect: Some(effect) })).await
+        self.shared().ask(Closure { claim, retention, effect: Some(effect) }).await
     }
 
     /// Claims inside a transaction of the caller, on the caller's own connection to the same file: see
@@ -242,9 +242,13 @@ struct Closure<F> {
 
 impl<F> Work for Closure<F>
 where
-    F: FnOnce(&Transaction<'_>, &Grant) -> Result<Outcome, EffectFailure> + Send,
+    F: FnOnce(&Transaction<'_>, &Grant) -> Result<Outcome, EffectFailure> + Send + 'static,
 {
-    fn run(&mut self, group: &mut Group<'_>) -> Result<Answer> {
+    type Answer = LocalRun;
+
+    const REPEATABLE: bool = false;
+
+    fn run(&mut self, group: &mut Group<'_>) -> Result<LocalRun> {
         let effect = self.effect.take().ok_or_else(|| Error::internal("a closure was run twice"))?;
         let found = statements::find(group.transaction(), &self.claim.id)?;
         let step = self.claim.apply(found.as_ref().map(|found| &found.record), &group.context())?;
@@ -252,7 +256,7 @@ where
             Claimed::Granted(grant) if grant.mode == Mode::Execute => grant,
             answer => {
                 group.write(found, step.write)?;
-                return Ok(Box::new(LocalRun::Answered(answer)));
+                return Ok(LocalRun::Answered(answer));
             }
         };
         // The granted record is written once, with its outcome: nobody can see it before.
@@ -269,7 +273,7 @@ where
                 Ok(executed)
             });
         let undone = match settled {
-            Ok(executed) => return Ok(Box::new(LocalRun::Executed(Box::new(executed)))),
+            Ok(executed) => return Ok(LocalRun::Executed(Box::new(executed))),
             Err(undone) => undone,
         };
         if savepoint.roll_back().is_err() {
@@ -277,13 +281,13 @@ where
             group.abandon();
         }
         match undone {
-            Undone::RolledBack(error) => Ok(Box::new(LocalRun::RolledBack(error))),
+            Undone::RolledBack(error) => Ok(LocalRun::RolledBack(error)),
             Undone::Failed(error) => Err(error),
         }
     }
 
-    fn repeatable(&self) -> bool {
-        false
+    fn rolled_back(error: rusqlite::Error) -> Result<LocalRun> {
+        Ok(LocalRun::RolledBack(error.into()))
     }
 }
 

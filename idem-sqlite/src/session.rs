@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
+use idem_core::request::Release;
 use idem_core::wake::Bells;
 use idem_core::{Error, Result};
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::error::{During, classify, is_busy, is_constraint, work};
-use crate::group::{Answer, Group, Rules};
-use crate::ran::{Ran, fail};
+use crate::group::{Group, Rules};
+use crate::ran::{Ran, fail, give};
 use crate::schema::{CHECKPOINT_PAGES, Patience};
 use crate::writer::{Job, Shared};
 
@@ -138,10 +139,11 @@ impl Session {
             match self.begin() {
                 Err(error) if is_busy(&error) => {
                     let new = jobs.split_off(looked_at.min(jobs.len()));
-                    for job in new {
-                        match job.request().look(&self.connection, &shared.rules) {
-                            Some(answer) => drop(job.answer(answer)),
-                            None => jobs.push(job),
+                    for mut job in new {
+                        if job.request_mut().look(&self.connection, &shared.rules) {
+                            give(job);
+                        } else {
+                            jobs.push(job);
                         }
                     }
                     looked_at = jobs.len();
@@ -173,7 +175,7 @@ impl Session {
         if let Some(code) = self.commit_fails {
             return Err(rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None));
         }
-        transaction.execute_batch("COMMIT")
+        transaction.prepare_cached("COMMIT")?.execute([]).map(drop)
     }
 
     /// Runs `work` as a group of its own. `None`: another process holds the write lock, and nothing was run.
@@ -200,9 +202,9 @@ impl Session {
         Some(answer)
     }
 
-    /// Runs one group of jobs and answers them after COMMIT. What has to be run again stays in `jobs`; answers that
+    /// Runs one group of jobs and answers them after COMMIT. What has to be run again stays in `jobs`; grants that
     /// nobody took go into `untaken`.
-    pub(crate) fn group(&mut self, shared: &Shared, jobs: &mut Vec<Job>, untaken: &mut Vec<Answer>) {
+    pub(crate) fn group(&mut self, shared: &Shared, jobs: &mut Vec<Job>, untaken: &mut Vec<Release>) {
         let one_closure = self.suspicious_groups > 0;
         self.suspicious_groups = self.suspicious_groups.saturating_sub(1);
         let transaction = match self.begin_patiently(shared, jobs) {
@@ -221,8 +223,8 @@ impl Session {
                 jobs.push(job);
                 break;
             }
-            let answer = job.request_mut().run(&mut group);
-            ran.push(job, answer);
+            job.request_mut().run(&mut group);
+            ran.push(job);
             if group.is_over() {
                 // A statement ended the whole transaction, or it has to end.
                 drop(group);

@@ -242,7 +242,7 @@ impl Store for SqliteStore {
         let found = match self.0.readers.read(|connection| statements::find(connection, id)) {
             // A lock that another process holds is waited for by the writer.
             Err(error) if error.kind() == ErrorKind::Unavailable => {
-                self.0.shared.ask(Box::new(Look(id.clone()))).await?
+                self.0.shared.ask(Look(id.clone())).await?
             }
             found => found?,
         };
@@ -300,7 +300,7 @@ impl Store for SqliteStore {
                 return Ok(swept);
             }
             let batch = left.min(SWEEP_BATCH);
-            let done: SweptBatch = self.0.shared.ask(Box::new(SweepBatch { limit: batch })).await?;
+            let done: SweptBatch = self.0.shared.ask(SweepBatch { limit: batch }).await?;
             swept.erased += done.erased;
             swept.purged += done.purged;
             // Where nothing was done there is nothing to do now: the first rows are due by a smaller step than ours.

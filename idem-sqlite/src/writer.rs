@@ -4,6 +4,7 @@
 //! it in one transaction, and answers after COMMIT (G-72). A caller that finds nobody else commits on its own thread,
 //! which saves two switches; it never waits there for another process's lock.
 
+use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
@@ -12,14 +13,14 @@ use idem_core::batch::{Queue, Unanswered};
 use idem_core::request::Release;
 use idem_core::transition::Transition;
 use idem_core::wake::Bells;
-use idem_core::{Claimed, Error, Mode, Result};
+use idem_core::{Error, Result};
 use tokio::sync::oneshot;
 
 use crate::config::SqliteConfig;
-use crate::group::{Answer, Apply, Group, Rules, Work};
+use crate::group::{Apply, Ask, Asked, Group, Rules, Work};
 use crate::session::Session;
 
-pub(crate) type Job = idem_core::batch::Job<Box<dyn Work>, Result<Answer>>;
+pub(crate) type Job = idem_core::batch::Job<Box<dyn Ask>, Box<dyn Ask>>;
 
 /// A commit that takes longer than this is left to the thread: at 2 ms the switches do not matter, and a runtime's
 /// worker should not be held up.
@@ -27,7 +28,7 @@ const SLOW_COMMIT: Duration = Duration::from_millis(2);
 
 /// What callers and the thread share.
 pub(crate) struct Shared {
-    queue: Queue<Box<dyn Work>, Result<Answer>>,
+    queue: Queue<Box<dyn Ask>, Box<dyn Ask>>,
     session: Mutex<Session>,
     gate: Gate,
     pub(crate) rules: Rules,
@@ -85,7 +86,7 @@ impl Shared {
     {
         match self.enter(|group| group.apply(request)) {
             Some(answer) => answer,
-            None => self.ask(Box::new(Apply(request.clone()))).await,
+            None => self.ask(Apply(request.clone())).await,
         }
     }
 
@@ -116,15 +117,15 @@ impl Shared {
         answer
     }
 
-    /// Queues `work` for the thread and waits for its answer, which is of type `A`.
-    pub(crate) async fn ask<A: 'static>(self: &Arc<Self>, work: Box<dyn Work>) -> Result<A> {
+    /// Queues `work` for the thread and waits for its answer.
+    pub(crate) async fn ask<W: Work>(self: &Arc<Self>, work: W) -> Result<W::Answer> {
         let _queued = Queued::count(&self.gate);
-        let receiver = self.queue.push(work).await.map_err(unanswered)?;
+        let receiver = self.queue.push(Asked::new(work)).await.map_err(unanswered)?;
         let mut delivery = Delivery { receiver, shared: self };
-        let answer = (&mut delivery.receiver).await.map_err(|_| unanswered(Unanswered::Lost))??;
-        match answer.downcast::<A>() {
-            Ok(answer) => Ok(*answer),
-            Err(_) => Err(Error::internal("an answer of another type came back from the writer")),
+        let asked: Box<dyn Any> = (&mut delivery.receiver).await.map_err(|_| unanswered(Unanswered::Lost))?;
+        match asked.downcast::<Asked<W>>().map(|asked| asked.into_answer()) {
+            Ok(Some(answer)) => answer,
+            _ => Err(Error::internal("another request, or one without an answer, came back from the writer")),
         }
     }
 
@@ -157,35 +158,23 @@ fn unanswered(unanswered: Unanswered) -> Error {
 
 /// An answer on its way. If nobody takes a grant any more, it is released in the background (G-53).
 struct Delivery<'s> {
-    receiver: oneshot::Receiver<Result<Answer>>,
+    receiver: oneshot::Receiver<Box<dyn Ask>>,
     shared: &'s Arc<Shared>,
 }
 
 impl Drop for Delivery<'_> {
     fn drop(&mut self) {
         self.receiver.close();
-        let Ok(Ok(answer)) = self.receiver.try_recv() else { return };
-        let Some(release) = release_of(answer) else { return };
+        let Ok(asked) = self.receiver.try_recv() else { return };
+        let Some(release) = asked.release() else { return };
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let shared = Arc::clone(self.shared);
             runtime.spawn(async move {
-                let released = shared.ask::<idem_core::answer::Released>(Box::new(Apply(release))).await;
-                if let Err(error) = released {
+                if let Err(error) = shared.ask(Apply(release)).await {
                     tracing::warn!(%error, "a grant that nobody took could not be released: its lease will lapse");
                 }
             });
         }
-    }
-}
-
-/// The release of a grant that nobody took. One for recovery is left to lapse: its release would need a reason, and
-/// whoever recovers next finds the same. A repeated grant may have another holder.
-fn release_of(answer: Answer) -> Option<Release> {
-    match *answer.downcast::<Claimed>().ok()? {
-        Claimed::Granted(grant) if grant.mode == Mode::Execute && !grant.again => {
-            Some(Release::new(grant.held()))
-        }
-        _ => None,
     }
 }
 
@@ -222,8 +211,8 @@ fn serve_group(shared: &Shared, session: &mut Session, jobs: &mut Vec<Job>) -> u
 }
 
 /// Gives back what was granted to callers that went away (G-53), best effort.
-fn release(shared: &Shared, session: &mut Session, untaken: Vec<Answer>) {
-    for release in untaken.into_iter().filter_map(release_of) {
+fn release(shared: &Shared, session: &mut Session, untaken: Vec<Release>) {
+    for release in untaken {
         match session.alone(&shared.rules, &shared.bells, |group| group.apply(&release)) {
             Some(Ok(_)) => {}
             Some(Err(error)) => {
