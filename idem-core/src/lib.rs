@@ -12,6 +12,7 @@ mod error;
 mod fingerprint;
 mod key;
 pub mod ledger;
+pub mod local;
 mod memory;
 pub mod observe;
 mod outcome;

@@ -18,6 +18,6 @@ mod typed;
 mod writer;
 
 pub use config::{OnRisk, SqliteConfig, Synchronous};
-pub use local::{BoxError, EffectFailure, Executed, LocalRun, NotCompleted};
+pub use idem_core::local::{BoxError, EffectFailure, Executed, LocalRun, NotCompleted};
 pub use rusqlite;
 pub use store::SqliteStore;

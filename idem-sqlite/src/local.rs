@@ -3,15 +3,11 @@
 //! Two ways to it. [`SqliteStore::run_in_transaction`] owns the commit, and groups it with those of others.
 //! [`SqliteStore::claim_in`] and [`SqliteStore::complete_in`] join a transaction of the caller's own connection.
 
-use std::fmt;
-
 use idem_core::answer::Completed;
+use idem_core::local::{BoxError, EffectFailure, Executed, LocalRun, NotCompleted};
 use idem_core::request::{Complete, Intent, OnLapse};
 use idem_core::transition::{Transition as _, Write};
-use idem_core::{
-    Claim, Claimed, EffectClass, Error, Fence, Grant, Mode, Outcome, Record, Result, Retention, Timestamp,
-    View,
-};
+use idem_core::{Claim, Claimed, EffectClass, Error, Grant, Mode, Outcome, Record, Result, Retention};
 use rusqlite::{Transaction, TransactionState};
 
 use crate::error::work;
@@ -20,103 +16,6 @@ use crate::schema;
 use crate::session::SAVEPOINT;
 use crate::statements;
 use crate::store::SqliteStore;
-
-/// Any error of the application.
-pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
-
-/// How the effect of [`SqliteStore::run_in_transaction`] failed (G-31). `?` makes any error a `NoEffect`.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum EffectFailure {
-    /// For good: the closure's writes are rolled back, and this failure is stored and replayed.
-    Permanent(Box<Outcome>),
-    /// Not for good: everything is rolled back, nothing is stored, and the same key may run again.
-    NoEffect(BoxError),
-}
-
-impl EffectFailure {
-    /// A failure for good, with a [class](Outcome::failure) and perhaps a body for later callers.
-    #[must_use]
-    pub fn permanent(outcome: Outcome) -> Self {
-        Self::Permanent(Box::new(outcome.into_failure()))
-    }
-}
-
-impl<E: Into<BoxError>> From<E> for EffectFailure {
-    fn from(error: E) -> Self {
-        Self::NoEffect(error.into())
-    }
-}
-
-/// The answer to [`SqliteStore::run_in_transaction`].
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum LocalRun {
-    /// The closure ran now; its writes, the record and the outcome are committed.
-    Executed(Box<Executed>),
-    /// The closure did not run, and this is why: a replay, a conflict, uncertain, …
-    Answered(Claimed),
-    /// The closure ran and failed without effect, or panicked: everything is rolled back and nothing is stored.
-    RolledBack(BoxError),
-}
-
-/// What [`LocalRun::Executed`] committed.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct Executed {
-    /// The outcome: the closure's, or its permanent failure.
-    pub outcome: Outcome,
-    /// When it was completed.
-    pub completed_at: Timestamp,
-    /// Whether body and headers were too large to be kept for replays (G-33).
-    pub body_omitted: bool,
-    /// 1, unless the operation was attempted before.
-    pub attempt_number: u32,
-    /// The attempt's fence.
-    pub fence: Fence,
-}
-
-/// Why [`SqliteStore::complete_in`] did not complete: an error, so that `?` rolls the effect back (G-70).
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub enum NotCompleted {
-    /// The attempt is not the holder any more.
-    Fenced(View),
-    /// The same attempt completed it before, with another outcome.
-    OutcomeConflict,
-    /// The store failed.
-    Failed(Error),
-}
-
-impl fmt::Display for NotCompleted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Fenced(view) => write!(
-                f,
-                "the operation is {view} and no longer this attempt's: roll back, and claim again to learn more (G-15)"
-            ),
-            Self::OutcomeConflict => f.write_str(
-                "this attempt has completed the operation before, with another outcome, which stays: roll back (G-16)",
-            ),
-            Self::Failed(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for NotCompleted {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Failed(error) => Some(error),
-            _ => None,
-        }
-    }
-}
-
-impl From<Error> for NotCompleted {
-    fn from(error: Error) -> Self {
-        Self::Failed(error)
-    }
-}
 
 impl SqliteStore {
     /// Runs `effect` once, in one transaction with its record: whatever happens, either all of it is committed or
@@ -205,11 +104,7 @@ impl SqliteStore {
         complete: &Complete,
     ) -> Result<Completed, NotCompleted> {
         self.check_transaction(transaction)?;
-        match Group::new(transaction, &self.shared().rules).apply(complete)? {
-            Completed::Fenced(view) => Err(NotCompleted::Fenced(view)),
-            Completed::OutcomeConflict => Err(NotCompleted::OutcomeConflict),
-            completed => Ok(completed),
-        }
+        NotCompleted::unless_completed(Group::new(transaction, &self.shared().rules).apply(complete)?)
     }
 
     fn check_transaction(&self, transaction: &Transaction<'_>) -> Result<()> {
@@ -343,13 +238,8 @@ fn complete(
     let (Completed::Completed { at, body_omitted }, Write::Put(record)) = (step.answer, step.write) else {
         return Err(not_completed());
     };
-    let executed = Executed {
-        outcome: request.outcome,
-        completed_at: at,
-        body_omitted,
-        attempt_number: grant.number,
-        fence: grant.fence,
-    };
+    let mut executed = Executed::new(request.outcome, at, grant.number, grant.fence);
+    executed.body_omitted = body_omitted;
     Ok((record, executed))
 }
 

@@ -1,12 +1,12 @@
 //! The same-transaction mode for applications: typed results and [`Answer`]s (G-70).
 
 use idem_core::ledger::{Answer, Failure, Policy};
+use idem_core::local::{EffectFailure, LocalRun};
 use idem_core::{Claim, Fingerprints, OperationId, Outcome, Result, Timestamp};
 use rusqlite::Transaction;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::local::{EffectFailure, LocalRun};
 use crate::store::SqliteStore;
 
 impl SqliteStore {
