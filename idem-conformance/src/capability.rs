@@ -8,21 +8,23 @@ use std::fmt;
 pub enum Capability {
     /// K: the store decides by the clock that the [site](crate::Site) gives, so that scenarios move time.
     Clock,
-    /// D: what was acknowledged is there after the store was closed and opened again.
+    /// D: what was acknowledged is there after the store was closed and opened again. What that rests on can be read
+    /// back: [`durability`](crate::Harness::durability).
     Reopen,
     /// P: another process can open the same site, so that a process can be killed in the middle of a call.
     Process,
     /// M: the site can be opened more than once at the same time.
     Handles,
-    /// T: claim and completion can join the caller's transaction (G-70).
+    /// T: claim and completion can join the caller's transaction (G-70): [`effects`](crate::Harness::effects).
     Transaction,
-    /// O: the store has an outbox (G-80).
+    /// O: the store has an outbox (G-80): [`outbox`](crate::Harness::outbox).
     Outbox,
-    /// N: the store is reached over a connection that can go through a proxy.
+    /// N: the store is reached over a connection that can go through a proxy:
+    /// [`proxy_target`](crate::Harness::proxy_target), and handles that go [`via`](crate::Site::via) it.
     Proxy,
-    /// R: the server can be restarted.
+    /// R: the server can be restarted: [`server`](crate::Harness::server).
     Restart,
-    /// F: the storage can be damaged, filled up or made read-only.
+    /// F: the storage can be filled up, made read-only and cut short: [`storage`](crate::Harness::storage).
     StorageFaults,
     /// W: waiters are woken when a record changes, instead of polling.
     Wait,

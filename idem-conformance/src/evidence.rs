@@ -29,11 +29,21 @@ pub enum Fact {
     Scripts,
     /// Bytes that went through unchanged.
     Bytes,
+    /// Connections that were cut, silenced or slowed down at the byte where they were to be.
+    Faults,
+    /// Servers that were stopped and started again.
+    Restarts,
+    /// Transactions of the caller's that came to the end that they were to.
+    Transactions,
+    /// Messages that were published.
+    Messages,
+    /// States of the disk that were opened.
+    Images,
 }
 
 impl Fact {
     /// All facts.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 16] = [
         Self::Checks,
         Self::Calls,
         Self::Handles,
@@ -45,6 +55,11 @@ impl Fact {
         Self::Histories,
         Self::Scripts,
         Self::Bytes,
+        Self::Faults,
+        Self::Restarts,
+        Self::Transactions,
+        Self::Messages,
+        Self::Images,
     ];
 
     /// The word for people and reports.
@@ -62,6 +77,11 @@ impl Fact {
             Self::Histories => "histories",
             Self::Scripts => "scripts",
             Self::Bytes => "bytes",
+            Self::Faults => "faults",
+            Self::Restarts => "restarts",
+            Self::Transactions => "transactions",
+            Self::Messages => "messages",
+            Self::Images => "images",
         }
     }
 }

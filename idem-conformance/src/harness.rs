@@ -1,12 +1,14 @@
 //! What a backend author implements: how to open the store.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use idem_core::{Result, Store};
 
 use crate::capability::Declared;
+use crate::hooks::{Effects, Outbox, Server, Setting, Storage, not_given};
 use crate::site::Site;
 
 /// How the suite reaches one backend.
@@ -59,4 +61,36 @@ pub trait Harness: Send + Sync + fmt::Debug + 'static {
 
     /// Removes what [`open`](Self::open) made under the site's namespace; its folder is removed anyway.
     async fn teardown(&self, _site: &Site) {}
+
+    /// T: a place for effects in the same database. Makes it if it is not there.
+    async fn effects(&self, _site: &Site) -> Result<Arc<dyn Effects>> {
+        Err(not_given("effects"))
+    }
+
+    /// O: the outbox of the site, as relays see it.
+    async fn outbox(&self, _site: &Site) -> Result<Arc<dyn Outbox>> {
+        Err(not_given("outbox"))
+    }
+
+    /// N: where the server listens that [`open`](Self::open) connects to. A proxy is put before it, and handles on sites
+    /// with [`via`](Site::via) connect to that instead.
+    async fn proxy_target(&self) -> Result<SocketAddr> {
+        Err(not_given("proxy_target"))
+    }
+
+    /// R: the server of sites with [`own_server`](Site::own_server), which is started when it is asked for the first
+    /// time.
+    async fn server(&self) -> Result<Arc<dyn Server>> {
+        Err(not_given("server"))
+    }
+
+    /// F: the storage below the site.
+    async fn storage(&self, _site: &Site) -> Result<Arc<dyn Storage>> {
+        Err(not_given("storage"))
+    }
+
+    /// D: the settings on which durability rests, read back from where they take effect on this site.
+    async fn durability(&self, _site: &Site) -> Result<Vec<Setting>> {
+        Err(not_given("durability"))
+    }
 }

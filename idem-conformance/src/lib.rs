@@ -9,9 +9,11 @@ mod evidence;
 mod failure;
 mod harness;
 mod history;
+mod hooks;
 mod model;
 mod probe;
 mod program;
+pub mod proxy;
 mod race;
 mod registry;
 mod report;
@@ -26,6 +28,10 @@ pub use crash::child::dispatch;
 pub use evidence::{Evidence, Fact};
 pub use failure::Failure;
 pub use harness::Harness;
+pub use hooks::{
+    Delivery, Effect, EffectTransaction, Effects, End, Ending, Message, Outbox, Publisher, Server, Setting,
+    Storage,
+};
 pub use program::{Program, main};
 pub use registry::{Family, Scenario, scenario, scenarios};
 pub use rules::{Proof, RULES, Rule, rule};

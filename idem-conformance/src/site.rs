@@ -1,7 +1,9 @@
 //! One isolated place for one scenario's records.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use idem_core::clock::{Clock, SystemClock};
 use serde::{Deserialize, Serialize};
@@ -17,6 +19,9 @@ pub(crate) struct Locator {
     wall_ms: Option<u64>,
     skew_ms: i64,
     zone: Option<String>,
+    via: Option<SocketAddr>,
+    own_server: bool,
+    patience_ms: Option<u64>,
 }
 
 /// One isolated namespace: what is opened with one site sees nothing of another, and everything of the same.
@@ -37,7 +42,17 @@ pub struct Site {
 impl Site {
     /// A site with files under `dir`; its clock is stepped, or the system's.
     pub(crate) fn new(namespace: String, dir: PathBuf, stepped: Option<SteppedClock>) -> Self {
-        Self { locator: Locator { namespace, dir, wall_ms: None, skew_ms: 0, zone: None }, stepped }
+        let locator = Locator {
+            namespace,
+            dir,
+            wall_ms: None,
+            skew_ms: 0,
+            zone: None,
+            via: None,
+            own_server: false,
+            patience_ms: None,
+        };
+        Self { locator, stepped }
     }
 
     /// The name: lower-case letters, digits and underscores, at most 30 of them, a letter first. Never used before.
@@ -77,6 +92,50 @@ impl Site {
     #[must_use]
     pub fn session_zone(&self) -> Option<&str> {
         self.locator.zone.as_deref()
+    }
+
+    /// N: where this handle is to connect instead of [`proxy_target`](crate::Harness::proxy_target), over one connection,
+    /// so that what is counted on it is what the handle says.
+    #[must_use]
+    pub const fn via(&self) -> Option<SocketAddr> {
+        self.locator.via
+    }
+
+    /// R: whether this site is on the server that the suite [stops and starts](crate::Harness::server).
+    #[must_use]
+    pub const fn own_server(&self) -> bool {
+        self.locator.own_server
+    }
+
+    /// How long this handle is to wait for what does not answer or is locked before it fails; `None`: as long as the
+    /// store does by itself. Scenarios about waits that must end set it, so that they do not take minutes.
+    #[must_use]
+    pub fn patience(&self) -> Option<Duration> {
+        self.locator.patience_ms.map(Duration::from_millis)
+    }
+
+    /// The same site for a handle that goes through a proxy.
+    #[allow(dead_code, reason = "the scenarios that use it follow")]
+    pub(crate) fn through(&self, proxy: SocketAddr) -> Self {
+        let mut site = self.clone();
+        site.locator.via = Some(proxy);
+        site
+    }
+
+    /// The same site on the server that is stopped and started.
+    #[allow(dead_code, reason = "the scenarios that use it follow")]
+    pub(crate) fn on_own_server(&self) -> Self {
+        let mut site = self.clone();
+        site.locator.own_server = true;
+        site
+    }
+
+    /// The same site for a handle that gives up soon.
+    #[allow(dead_code, reason = "the scenarios that use it follow")]
+    pub(crate) fn impatient(&self, patience: Duration) -> Self {
+        let mut site = self.clone();
+        site.locator.patience_ms = Some(u64::try_from(patience.as_millis()).unwrap_or(u64::MAX));
+        site
     }
 
     /// The same site for a handle whose process is `skew_ms` ahead.
