@@ -1,5 +1,6 @@
 //! How the program ends, and what each of its exit codes means.
 
+use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use idem_core::{Error, ErrorKind};
@@ -27,8 +28,8 @@ pub(crate) const NOT_FOUND: u8 = 127;
 /// Of the commands other than `run`: what was asked for is not there, or not as it would have to be.
 pub(crate) const NO: u8 = 1;
 
-/// `idem help exit-codes`.
-pub(crate) const TABLE: &str = "\
+/// The exit statuses of `idem run`.
+const OF_RUN: &str = "\
 Exit status of `idem run`
 
   exit       meaning                                              did the command run now?
@@ -51,15 +52,50 @@ Exit status of `idem run`
 A command that died of a signal that idem passed on to it is uncertain (76 from then on), and idem dies of the same
 signal. A command may exit with one of these numbers itself: `-E N` makes all of idem's own answers N, and
 `--report FILE` tells them apart in JSON.
-
-Exit status of the other commands
-
-  0          done
-  1          there is no such operation, or it is not in the state that the command is for
-  64, 69, 70, 74, 78   as above
-  65         the key was registered for another intent
-  75         too early, or the record changed since it was read: try again
 ";
+
+/// The commands that look after a ledger.
+const MANAGING: [&str; 8] = ["show", "list", "stats", "resolve", "erase", "register", "sweep", "migrate"];
+
+/// One exit status of them, what it means, and which of them end so.
+struct Row(u8, &'static str, &'static [&'static str]);
+
+const OF_MANAGING: [Row; 12] = [
+    Row(0, "done", &MANAGING),
+    Row(NO, "no operation has the key, or none of that tenant and name", &["show", "resolve", "erase"]),
+    Row(NO, "it is not uncertain: there is nothing to decide", &["resolve"]),
+    Row(NO, "it is not finished: there is nothing to remove", &["erase"]),
+    Row(USAGE, "usage, bad key", &MANAGING),
+    Row(USAGE, "several operations have the key: choose one", &["show", "resolve", "erase"]),
+    Row(CONFLICT, "conflict: the key was used for another intent", &["register"]),
+    Row(UNAVAILABLE, "store unavailable: ask again, which is safe", &MANAGING),
+    Row(INTERNAL, "internal error, corrupt record", &MANAGING),
+    Row(OUTPUT_LOST, "done, but the output could not be written", &MANAGING),
+    Row(IN_PROGRESS, "too early, or changed since it was read: try again", &["resolve"]),
+    Row(CONFIGURATION, "configuration, no ledger there, unsupported", &MANAGING),
+];
+
+/// `idem help exit-codes`.
+pub(crate) fn table() -> String {
+    let mut text =
+        format!("{OF_RUN}\nExit status of the other commands\n\n  {:<5}{:<59}{}\n", "exit", "meaning", "of");
+    for Row(code, meaning, commands) in OF_MANAGING {
+        let of =
+            if commands.len() == MANAGING.len() { "all of them".to_owned() } else { commands.join(", ") };
+        let _ = writeln!(text, "  {code:<5}{meaning:<59}{of}");
+    }
+    let _ = write!(text, "\nAll of them: {}.\n", MANAGING.join(", "));
+    text
+}
+
+/// The exit statuses of one of the commands that look after a ledger, for its help.
+pub(crate) fn of_command(name: &str) -> String {
+    let mut text = String::from("Exit status:");
+    for Row(code, meaning, _) in OF_MANAGING.iter().filter(|Row(_, _, commands)| commands.contains(&name)) {
+        let _ = write!(text, "\n  {code:<4}{meaning}");
+    }
+    text
+}
 
 impl Exit {
     /// What the shell makes of it: 128 + n for a signal.

@@ -3,7 +3,7 @@
 use clap::CommandFactory;
 
 use crate::args::Cli;
-use crate::exit::{self, Exit, TABLE};
+use crate::exit::{self, Exit};
 use crate::say;
 
 /// The topic that is not a command.
@@ -15,7 +15,7 @@ pub(crate) fn help(topic: Option<&str>) -> Exit {
     // Builds the usage lines of the subcommands, which say `idem run` and not `run`.
     command.build();
     let text = match topic {
-        Some(EXIT_CODES) => TABLE.to_owned(),
+        Some(EXIT_CODES) => exit::table(),
         None => command.render_long_help().to_string(),
         Some(topic) => match command.find_subcommand_mut(topic) {
             Some(found) => found.render_long_help().to_string(),
@@ -34,7 +34,7 @@ pub(crate) fn completions(shell: clap_complete::Shell) -> Exit {
 
 /// `idem man [COMMAND]`: the page of one command, or of idem with the exit codes under it.
 pub(crate) fn man(command: Option<&str>) -> Exit {
-    let mut idem = Cli::command().after_long_help(TABLE);
+    let mut idem = Cli::command().after_long_help(exit::table());
     idem.build();
     let page_of = match command {
         None => Some(idem),

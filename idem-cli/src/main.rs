@@ -9,6 +9,7 @@ compile_error!("idem passes signals on to processes as Unix does, and is built f
 mod args;
 mod exit;
 mod help;
+mod hint;
 mod manage;
 mod outcome;
 mod run;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use idem_core::{Error, ErrorKind, Result};
 
 /// How long a store may take to close what it has open.
-const CLOSING: Duration = Duration::from_secs(2);
+pub(crate) const CLOSING: Duration = Duration::from_secs(2);
 
 /// Runs `work` to its end.
 pub(crate) fn block_on<T>(work: impl Future<Output = T>) -> Result<T> {

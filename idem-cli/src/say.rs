@@ -4,7 +4,7 @@ use std::error::Error as _;
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
-use idem_core::{Error, ErrorKind, OperationId};
+use idem_core::{Error, ErrorKind};
 
 use crate::exit::{self, Exit};
 
@@ -31,25 +31,6 @@ pub(crate) fn error(error: &Error) -> String {
     }
 }
 
-/// The options that name `id`, as one would type them in a shell.
-pub(crate) fn options(id: &OperationId) -> String {
-    let mut text = String::new();
-    if id.tenant() != crate::args::DEFAULT_TENANT {
-        let _ = write!(text, "--tenant {} ", quoted(id.tenant()));
-    }
-    let _ = write!(text, "--operation {} --key {}", quoted(id.operation()), quoted(id.key()));
-    text
-}
-
-/// A word as one would type it in a shell.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
-
 /// Prints on stdout. A reader that has gone away wants no more; any other failure is reported, and the exit says so.
 pub(crate) fn print(text: &str) -> Exit {
     let mut stdout = io::stdout().lock();
@@ -66,17 +47,6 @@ pub(crate) fn print(text: &str) -> Exit {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn words_are_quoted_for_a_shell() {
-        assert_eq!(quoted("evt-42"), "evt-42");
-        assert_eq!(quoted("a b"), "'a b'");
-        assert_eq!(quoted("it's"), r"'it'\''s'");
-        let id = OperationId::new("default", "cli/sh", "$x").unwrap();
-        assert_eq!(options(&id), "--operation cli/sh --key '$x'");
-        let id = OperationId::new("acme", "cli/sh", "k").unwrap();
-        assert_eq!(options(&id), "--tenant acme --operation cli/sh --key k");
-    }
 
     #[test]
     fn an_error_says_what_to_do() {

@@ -31,6 +31,27 @@ pub(crate) enum Location {
     },
 }
 
+/// An open ledger.
+pub(crate) struct Opened {
+    store: Arc<dyn Store>,
+    #[cfg(feature = "sqlite")]
+    sqlite: idem_sqlite::SqliteStore,
+}
+
+impl Opened {
+    /// The ledger's store. What is made of it has to be gone before the ledger is closed.
+    pub(crate) fn store(&self) -> Arc<dyn Store> {
+        Arc::clone(&self.store)
+    }
+
+    /// Ends everything that the store has going, so that no file is left which only an open ledger needs. A store that
+    /// is stuck is left as it is after [`CLOSING`](crate::runtime::CLOSING): whoever opens it next cleans up.
+    pub(crate) async fn close(self) {
+        #[cfg(feature = "sqlite")]
+        let _stuck = tokio::time::timeout(crate::runtime::CLOSING, self.sqlite.close()).await;
+    }
+}
+
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -76,7 +97,7 @@ impl Location {
     /// # Errors
     ///
     /// `Configuration` where it cannot be there; those of the store.
-    pub(crate) async fn open(&self) -> Result<Arc<dyn Store>> {
+    pub(crate) async fn open(&self) -> Result<Opened> {
         let Self::Sqlite { path, default } = self;
         if *default
             && cfg!(feature = "sqlite")
@@ -95,7 +116,7 @@ impl Location {
     /// # Errors
     ///
     /// `Configuration` where it is not; those of the store.
-    pub(crate) async fn open_existing(&self) -> Result<Arc<dyn Store>> {
+    pub(crate) async fn open_existing(&self) -> Result<Opened> {
         let Self::Sqlite { path, .. } = self;
         if !path.exists() {
             return Err(Error::configuration(format!(
@@ -108,12 +129,13 @@ impl Location {
 }
 
 #[cfg(feature = "sqlite")]
-async fn open_sqlite(path: &Path) -> Result<Arc<dyn Store>> {
-    Ok(Arc::new(idem_sqlite::SqliteStore::open(path).await?))
+async fn open_sqlite(path: &Path) -> Result<Opened> {
+    let sqlite = idem_sqlite::SqliteStore::open(path).await?;
+    Ok(Opened { store: Arc::new(sqlite.clone()), sqlite })
 }
 
 #[cfg(not(feature = "sqlite"))]
-async fn open_sqlite(_: &Path) -> Result<Arc<dyn Store>> {
+async fn open_sqlite(_: &Path) -> Result<Opened> {
     Err(refuse("sqlite"))
 }
 

@@ -31,7 +31,8 @@ fn a_crash_is_in_progress_until_the_lapse_and_uncertain_from_then_on() {
     assert_eq!(place.show("k")["state"], "running");
     let out = ask_until_lapsed(&place, "--key k --lease 2s");
     out.says(76, "uncertain since ");
-    assert!(out.stderr.contains("`idem resolve --operation cli/sh --key k`"), "{out:?}");
+    let options = "--tenant default --operation cli/sh --key k";
+    assert!(out.stderr.contains(&format!("`idem resolve {options} --did-not-happen ")), "{out:?}");
     place.write("go", "");
     for _ in 0..3 {
         place.sh("--key k", WAITING).says(76, "uncertain since ");
@@ -51,7 +52,7 @@ fn a_crash_is_in_progress_until_the_lapse_and_uncertain_from_then_on() {
         "state       uncertain since 2".to_owned(),
         format!("parked      by {parker} when it met the lapsed lease\n"),
         format!("attempt 1   execute by {holder}, started 2"),
-        "next        find out whether it happened, then `idem resolve --operation cli/sh --key k".to_owned(),
+        format!("            idem resolve {options} --completed --stdout FILE --reason TEXT\n"),
     ] {
         assert!(told.contains(&part), "{part} in {told}");
     }

@@ -135,16 +135,104 @@ fn everything_is_listed_however_many_pages_it_takes() {
 #[test]
 fn an_operation_is_found_by_its_key_where_that_is_enough() {
     let place = filled();
+    let show = |args: &[&str]| place.idem(["show"].iter().chain(args));
+    let out = show(&["--key", "parked"]);
+    assert!(
+        out.stdout.starts_with("operation   charge/v1\ntenant      acme\nkey         parked\n"),
+        "{out:?}"
+    );
     place.sh("--key done --operation other", "true");
-    place.idem(["show", "--key", "done"]).says(64, "the key is used by ");
-    let out = place.idem(["show", "--key", "done", "--operation", "other"]);
+    place.sh("--key done --tenant acme", "true");
+    show(&["--key", "done"]).says(
+        64,
+        "3 operations have the key `done`; choose one: `--tenant acme --operation cli/sh --key done`, \
+         `--tenant default --operation cli/sh --key done`, `--tenant default --operation other --key done`",
+    );
+    show(&["--key", "done", "--tenant", "default"])
+        .says(64, "2 operations have the key `done`; choose one: ");
+    show(&["--key", "done", "--operation", "cli/sh"])
+        .says(64, "2 operations have the key `done`; choose one: ");
+    let out = show(&["--key", "done", "--operation", "other"]);
     assert!(out.stdout.starts_with("operation   other\ntenant      default\nkey         done\n"), "{out:?}");
-    place.idem(["show", "--key", "missing"]).says(1, "there is no operation with this key");
-    place
-        .idem(["show", "--key", "done", "--operation", "x"])
-        .says(1, "there is no operation --operation x --key done");
-    place.idem(["show", "--key", "parked"]).says(1, "there is no operation with this key");
-    place.idem(["show", "--key", ""]).says(64, "the idempotency key is empty");
+    let out = show(&["--key", "done", "--tenant", "default", "--operation", "cli/sh"]);
+    assert!(
+        out.stdout.contains("\noutcome     failure of class exit-3, exit status 3, stdout 6 bytes, "),
+        "{out:?}"
+    );
+    show(&["--key", ""]).says(64, "the idempotency key is empty");
+}
+
+#[test]
+fn an_operation_that_is_not_there_is_told_with_those_that_are() {
+    let place = filled();
+    place.sh("--key done --tenant acme", "true");
+    let show = |args: &[&str]| place.idem(["show"].iter().chain(args));
+    show(&["--key", "missing"])
+        .says(1, "there is no operation of any name of any tenant with the key `missing`");
+    let full = ["--key", "missing", "--tenant", "acme", "--operation", "x"];
+    show(&full).says(
+        1,
+        "there is no operation `x` of tenant `acme` with the key `missing`, and none of another tenant or name",
+    );
+    show(&["--key", "parked", "--tenant", "default"]).says(
+        1,
+        "there is no operation of any name of tenant `default` with the key `parked`; another one has the key: \
+         `--tenant acme --operation charge/v1 --key parked`",
+    );
+    show(&["--key", "done", "--operation", "x"]).says(
+        1,
+        "there is no operation `x` of any tenant with the key `done`; 2 others have the key: `--tenant acme \
+         --operation cli/sh --key done`, `--tenant default --operation cli/sh --key done`",
+    );
+    for tenant in 0..6 {
+        place.sh(&format!("--key done --tenant t{tenant}"), "true");
+    }
+    let out = show(&["--key", "done", "--operation", "x"]);
+    assert!(
+        out.stderr.contains("; 8 others have the key: ") && out.stderr.ends_with(", and 3 more\n"),
+        "{out:?}"
+    );
+}
+
+#[test]
+fn list_and_show_agree_on_what_is_there() {
+    let place = filled();
+    let listed = place.idem(["list", "--json"]).stdout;
+    for line in listed.lines() {
+        let record: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert_eq!(place.show(record["key"].as_str().unwrap())["fence"], record["fence"]);
+    }
+    assert_eq!(listed.lines().count(), 3);
+    let stats = place.idem(["stats", "--json"]).json();
+    assert_eq!(stats["completed"].as_u64().unwrap() + stats["received"].as_u64().unwrap(), 2);
+}
+
+#[test]
+fn no_file_is_left_that_only_an_open_ledger_needs() {
+    let place = filled();
+    let check = |what: &str| {
+        let names = std::fs::read_dir(place.path("")).unwrap().map(|entry| entry.unwrap().file_name());
+        assert_eq!(names.collect::<Vec<_>>(), ["ledger.db"], "after {what}");
+    };
+    check("run");
+    for (command, code) in [
+        ("list", 0),
+        ("stats", 0),
+        ("sweep", 0),
+        ("migrate", 0),
+        ("show --key done", 0),
+        ("show --key missing", 1),
+        ("erase --key done", 0),
+        ("erase --key back", 1),
+        ("resolve --key parked --completed --no-output --reason r", 0),
+        ("resolve --key parked --completed --no-output --reason r", 1),
+        ("register --key new --input /dev/null", 0),
+        ("run --key done -- sh -c true", 65),
+        ("run --key lost -- no-such-command", 127),
+    ] {
+        assert_eq!(place.idem(command.split(' ')).code, Some(code), "{command}");
+        check(command);
+    }
 }
 
 #[test]
@@ -206,8 +294,11 @@ fn content_is_erased_and_swept() {
     out.says(77, "done at 2");
     assert!(out.stderr.contains(" with exit status 3; its output is no longer kept"), "{out:?}");
     assert_eq!(place.show("done")["state"], "expired");
-    place.idem(["erase", "--key", "back"]).says(1, "it is received: complete it or `idem resolve");
-    place.idem(["erase", "--key", "missing"]).says(1, "there is no operation with this key");
+    place.idem(["erase", "--key", "back"]).says(1, "it is received, and only what is finished can be erased");
+    place
+        .idem(["erase", "--key", "parked"])
+        .says(1, "it is uncertain, and only what is finished can be erased: decide");
+    place.idem(["erase", "--key", "missing"]).says(1, "there is no operation of any name");
     place.sh("--key short --response-ttl 1ms", "echo secret");
     assert_eq!(place.idem(["sweep"]).parts(), (Some(0), "erased 1, purged 0\n", ""));
     assert_eq!(place.idem(["sweep", "--json"]).stdout, "{\"erased\":0,\"purged\":0}\n");
@@ -221,10 +312,21 @@ fn a_verdict_needs_its_parts() {
         place.idem(fixed.iter().chain(args))
     };
     resolve(&["--reason", "r"]).says(64, "the following required arguments were not provided");
-    resolve(&["--completed"]).says(64, "the following required arguments were not provided: --reason <TEXT>");
+    for (given, missing) in [
+        (vec!["--completed", "--no-output"], "--reason <TEXT>"),
+        (vec!["--completed", "--reason", "r"], "<--stdout <FILE>|--no-output>"),
+        (vec!["--completed", "--reason", "r", "--stderr", "large"], "<--stdout <FILE>|--no-output>"),
+        (vec!["--no-output", "--reason", "r"], "<--completed|--did-not-happen>"),
+    ] {
+        resolve(&given).says(64, &format!("the following required arguments were not provided: {missing}"));
+    }
+    let twice = ["--completed", "--reason", "r", "--no-output", "--stdout", "large"];
+    resolve(&twice).says(64, "the argument '--no-output' cannot be used with '--stdout <FILE>'");
+    let twice = ["--completed", "--reason", "r", "--stdout", "-", "--stderr", "-"];
+    resolve(&twice).says(64, "only one of --stdout and --stderr can be stdin");
     resolve(&["--completed", "--did-not-happen", "--reason", "r"])
         .says(64, "the argument '--completed' cannot be used");
-    resolve(&["--completed", "--reason", ""]).says(64, "a label is 1 to 128 bytes");
+    resolve(&["--completed", "--no-output", "--reason", ""]).says(64, "a label is 1 to 128 bytes");
     resolve(&["--completed", "--reason", "r", "--stdout", "missing"]).says(64, "missing cannot be read");
     place.write("large", vec![b'x'; 1 << 20]);
     resolve(&["--completed", "--reason", "r", "--stdout", "large"])
@@ -234,9 +336,69 @@ fn a_verdict_needs_its_parts() {
         place.idem(["show", "--json", "--tenant", "acme", "--key", "parked"]).json()["state"],
         "uncertain"
     );
-    assert_eq!(resolve(&["--completed", "--reason", "r"]).code, Some(0));
+    assert_eq!(resolve(&["--completed", "--no-output", "--reason", "r"]).code, Some(0));
     let out = place.sh("--key parked --tenant acme --operation charge/v1", "exit 1");
     assert_eq!(out.parts(), (Some(0), "", ""));
+}
+
+#[test]
+fn the_output_of_what_happened_may_come_from_stdin() {
+    let place = filled();
+    let args = ["resolve", "--key", "parked", "--completed", "--stdout", "-", "--reason", "r", "--exit", "4"];
+    let mut resolve = place.command(args).stdin(std::process::Stdio::piped()).spawn().unwrap();
+    std::io::Write::write_all(&mut resolve.stdin.take().unwrap(), b"found\n").unwrap();
+    assert_eq!(common::finish(resolve).code, Some(0));
+    let out = place.sh("--key parked --tenant acme --operation charge/v1", "exit 1");
+    assert_eq!(out.parts(), (Some(4), "found\n", ""));
+}
+
+/// The command lines that idem tells people to type, with something in the place of FILE and TEXT.
+fn told(text: &str) -> Vec<String> {
+    let spans = text.split('`').skip(1).step_by(2);
+    let spans = spans.chain(text.lines().map(str::trim_start)).filter(|line| line.starts_with("idem "));
+    spans.map(|line| line.replace(" FILE ", " found ").replace(" TEXT", " 'I looked'")).collect()
+}
+
+#[test]
+fn the_command_lines_that_are_told_do_what_they_say() {
+    let place = Place::new();
+    place.write("found", "as it was\n");
+    // The ledger is named by an option, so it has to be named by what is told too.
+    let store = ["--store", "o'ther.db"];
+    let run = |key: &str| {
+        let args = ["--key", key, "--tenant=-a $b", "--on-failure", "park", "--", "sh", "-c", "exit 1"];
+        place
+            .command(["run"].iter().chain(&store).chain(&args))
+            .env_remove("IDEM_STORE")
+            .output()
+            .map(common::Out::from)
+            .unwrap()
+    };
+    let type_in = |line: &str| {
+        let idem = env!("CARGO_BIN_EXE_idem");
+        let typed = format!("idem() {{ '{idem}' \"$@\"; }}; {line}");
+        let shell =
+            std::process::Command::new("sh").args(["-c", &typed]).current_dir(place.path("")).output();
+        common::Out::from(shell.unwrap())
+    };
+    for key in ["it happened", "it's not so"] {
+        let parked = told(&run(key).stderr);
+        let again = told(&run(key).stderr);
+        assert_eq!((parked.len(), again.len()), (2, 3), "{parked:?} {again:?}");
+        assert_eq!(parked, again[1..]);
+        let shown = type_in(&again[0]);
+        assert!(
+            shown.stdout.contains(&format!("\nkey         {key}\nstate       uncertain since ")),
+            "{shown:?}"
+        );
+        assert_eq!(told(&shown.stdout), parked);
+    }
+    let [happened, _] = told(&run("it happened").stderr).split_off(1).try_into().unwrap();
+    assert_eq!(type_in(&happened).parts().0, Some(0), "{happened}");
+    assert_eq!(run("it happened").parts(), (Some(0), "as it was\n", ""));
+    let [_, did_not_happen] = told(&run("it's not so").stderr).split_off(1).try_into().unwrap();
+    // Its lease may still run: the verdict is understood, and too early.
+    type_in(&did_not_happen).says(75, "a request of its last holder may still land");
 }
 
 #[test]

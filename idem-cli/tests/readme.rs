@@ -73,13 +73,19 @@ fn the_exit_table_is_the_one_that_the_command_prints() {
     // Cells wrap in the printed table, so only words are compared.
     let words: Vec<_> = printed.split_whitespace().collect();
     let text = words.join(" ");
-    let rows = README.lines().skip_while(|line| !line.starts_with("| exit |")).skip(2);
-    let rows: Vec<_> = rows.take_while(|line| line.starts_with('|')).collect();
-    assert_eq!(rows.len(), 12);
-    for row in rows {
-        let cells: Vec<_> = row.trim_matches('|').split('|').map(str::trim).collect();
+    let mut tables = README.split("| exit | meaning |").skip(1).map(|after| {
+        let rows = after.lines().skip(2).take_while(|line| line.starts_with('|'));
+        rows.map(|row| row.trim_matches('|').split('|').map(str::trim).collect::<Vec<_>>())
+            .collect::<Vec<_>>()
+    });
+    let (of_run, of_others) = (tables.next().unwrap(), tables.next().unwrap());
+    assert_eq!((of_run.len(), of_others.len(), tables.next()), (12, 12, None));
+    for cells in of_run {
         let beginning: Vec<_> = cells[1].split_whitespace().take(4).collect();
         let part = format!("{} {}", cells[0], beginning.join(" "));
         assert!(text.contains(&part), "{part}");
+    }
+    for cells in of_others {
+        assert!(text.contains(&cells.join(" ")), "{cells:?}");
     }
 }

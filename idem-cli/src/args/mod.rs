@@ -2,6 +2,8 @@
 
 mod parse;
 mod run;
+#[cfg(test)]
+mod shown;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -11,13 +13,19 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use idem_core::Ttl;
 use idem_core::record::View;
 
-use crate::values;
+use crate::{exit, values};
 
 pub(crate) use parse::{Parsed, parse};
 pub(crate) use run::{OnCrash, OnFailure, RunArgs};
 
 /// The tenant unless one is given.
 pub(crate) const DEFAULT_TENANT: &str = "default";
+
+const RESOLVE_EXAMPLES: &str = "\
+Examples:
+    idem resolve --key evt-42 --completed --stdout FILE --reason TEXT
+    idem resolve --key evt-42 --completed --exit 3 --no-output --reason TEXT
+    idem resolve --key evt-42 --did-not-happen --settle 60s --reason TEXT";
 
 /// Run a command once per key, and give every later caller its output and exit status.
 #[derive(Debug, Parser)]
@@ -35,20 +43,28 @@ pub(crate) enum Command {
     /// Run a command once per key; replay its stdout, stderr and exit status to every later caller
     Run(Box<RunArgs>),
     /// Store an intent, for a worker to run later
+    #[command(after_help = exit::of_command("register"))]
     Register(RegisterArgs),
     /// Show one operation: its attempts, its lapse, who parked it, and what to do
+    #[command(after_help = exit::of_command("show"))]
     Show(ShowArgs),
     /// List operations
+    #[command(after_help = exit::of_command("list"))]
     List(ListArgs),
     /// Count operations by state, and tell the age of what is stuck
+    #[command(after_help = exit::of_command("stats"))]
     Stats(JsonArgs),
     /// Decide about an uncertain operation: it happened, or it did not
+    #[command(after_help = format!("{RESOLVE_EXAMPLES}\n\n{}", exit::of_command("resolve")))]
     Resolve(ResolveArgs),
     /// Remove expired content, and records whose identity has expired
+    #[command(after_help = exit::of_command("sweep"))]
     Sweep(JsonArgs),
     /// Remove the output of a finished operation early
+    #[command(after_help = exit::of_command("erase"))]
     Erase(EraseArgs),
     /// Create the ledger, or bring it to the form that this version of idem writes
+    #[command(after_help = exit::of_command("migrate"))]
     Migrate,
     /// Print a completion script for a shell
     Completions {
@@ -68,16 +84,17 @@ pub(crate) enum Command {
     },
 }
 
-/// Which operation, where its name need not be given: the commands for people look for it.
+/// Which operation, for the commands that look for it: what is not given may be anything, and the operation has to be
+/// the only one. `idem list` narrows by the same options in the same way.
 #[derive(Debug, Args)]
 pub(crate) struct IdArgs {
     /// The key
     #[arg(long, value_name = "KEY")]
     pub(crate) key: OsString,
-    /// Whose it is
-    #[arg(long, default_value = DEFAULT_TENANT)]
-    pub(crate) tenant: OsString,
-    /// The name of the operation, such as cli/sh [default: the only one that has the key]
+    /// Whose it is [default: any tenant's, if only one operation has the key]
+    #[arg(long)]
+    pub(crate) tenant: Option<OsString>,
+    /// The name of the operation, such as cli/sh [default: any, if only one operation has the key]
     #[arg(long, value_name = "NAME")]
     pub(crate) operation: Option<OsString>,
 }
@@ -123,10 +140,10 @@ impl From<StateArg> for View {
 
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
-    /// Only of this tenant
+    /// Only of this tenant [default: of every tenant]
     #[arg(long)]
     pub(crate) tenant: Option<String>,
-    /// Only of this operation
+    /// Only of this operation [default: of every operation]
     #[arg(long, value_name = "NAME")]
     pub(crate) operation: Option<String>,
     /// Only in this state; may be repeated
@@ -166,16 +183,21 @@ pub(crate) struct RegisterArgs {
 
 #[derive(Debug, Args)]
 #[command(group(clap::ArgGroup::new("verdict").required(true).args(["completed", "did_not_happen"])))]
+// An output that nobody gave would be replayed as an empty one to every later caller.
+#[command(group(clap::ArgGroup::new("output").args(["stdout", "no_output"])))]
 pub(crate) struct ResolveArgs {
     #[command(flatten)]
     pub(crate) id: IdArgs,
     /// It happened: later callers get the output and exit status given here
-    #[arg(long)]
+    #[arg(long, requires = "output")]
     pub(crate) completed: bool,
-    /// What it printed on stdout; nothing unless given
+    /// What it printed on stdout; `-` is stdin
     #[arg(long, value_name = "FILE", requires = "completed")]
     pub(crate) stdout: Option<PathBuf>,
-    /// What it printed on stderr; nothing unless given
+    /// It printed nothing on stdout
+    #[arg(long, requires = "completed")]
+    pub(crate) no_output: bool,
+    /// What it printed on stderr; `-` is stdin [default: nothing]
     #[arg(long, value_name = "FILE", requires = "completed")]
     pub(crate) stderr: Option<PathBuf>,
     /// Its exit status
@@ -193,10 +215,10 @@ pub(crate) struct ResolveArgs {
     /// How long after the last lease a request of the stopped command could still land
     #[arg(long, value_name = "D", requires = "did_not_happen", value_parser = values::duration, default_value = "0s")]
     pub(crate) settle: Duration,
-    /// Who decides [default: $USER]
+    /// Who decides [default: $USER, else $LOGNAME, else the number of the user]
     #[arg(long, value_name = "NAME")]
     pub(crate) actor: Option<String>,
-    /// Why
+    /// Why: kept in the record, and shown to whoever looks
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: String,
     /// Only if its fence is still the one that `idem show` told

@@ -1,25 +1,29 @@
 //! `idem erase`.
 
+use idem_core::Error;
 use idem_core::answer::Erased;
+use idem_core::record::View;
 use idem_core::request::Erase;
-use idem_core::{Error, Store};
 
 use super::find::find;
-use super::{Failed, print};
+use super::{Desk, Failed, GONE, print};
 use crate::args::EraseArgs;
-use crate::{exit, say};
+use crate::exit;
 
-pub(super) async fn erase(store: &dyn Store, args: &EraseArgs) -> Result<(), Failed> {
-    let record = find(store, &args.id).await?;
+pub(super) async fn erase(desk: &Desk, args: &EraseArgs) -> Result<(), Failed> {
+    let record = find(&*desk.store, &args.id).await?;
     let request = Erase::new(record.id.clone());
     let request = if args.reference { request.with_reference() } else { request };
-    let options = say::options(&record.id);
-    match store.erase(&request).await? {
+    match desk.store.erase(&request).await? {
         Erased::Erased => print("erased\n"),
         Erased::AlreadyErased => print("erased before\n"),
-        Erased::NotFound => Err(Failed::No(format!("there is no operation {options}"), exit::NO)),
+        Erased::NotFound => Err(Failed::No(GONE.to_owned(), exit::NO)),
         Erased::Unfinished { view } => {
-            Err(Failed::No(format!("it is {view}: complete it or `idem resolve {options}` first"), exit::NO))
+            let first = match view {
+                View::Uncertain => format!(": decide about it first with {}", desk.hints.resolve(&record.id)),
+                _ => String::new(),
+            };
+            Err(Failed::No(format!("it is {view}, and only what is finished can be erased{first}"), exit::NO))
         }
         _ => Err(Error::internal("the store answered something unknown").into()),
     }

@@ -18,8 +18,12 @@ use idem_core::{Error, Result, Store};
 
 use crate::args::{EraseArgs, JsonArgs, ListArgs, RegisterArgs, ResolveArgs, ShowArgs};
 use crate::exit::{self, Exit};
+use crate::hint::Hints;
 use crate::store::Location;
 use crate::{runtime, say};
+
+/// What is told when an operation went between two looks at it.
+const GONE: &str = "there is no such operation any more";
 
 /// Why a command did not do what it was asked for.
 enum Failed {
@@ -51,19 +55,28 @@ enum Opening {
     Make,
 }
 
-/// Opens the ledger, works on it, and says what was wrong.
+/// A ledger to work on.
+struct Desk {
+    store: Arc<dyn Store>,
+    /// What people are told to type next.
+    hints: Hints,
+}
+
+/// Opens the ledger, works on it, closes it, and says what was wrong.
 fn with_store<F, Fut>(store: Option<&OsStr>, opening: Opening, work: F) -> Exit
 where
-    F: FnOnce(Arc<dyn Store>) -> Fut,
+    F: FnOnce(Desk) -> Fut,
     Fut: Future<Output = std::result::Result<(), Failed>>,
 {
     let opened_and_done = async {
         let location = Location::of(store)?;
-        let store = match opening {
+        let opened = match opening {
             Opening::Existing => location.open_existing().await?,
             Opening::Make => location.open().await?,
         };
-        work(store).await
+        let done = work(Desk { store: opened.store(), hints: Hints::of(store) }).await;
+        opened.close().await;
+        done
     };
     let done = runtime::block_on(opened_and_done);
     match done.unwrap_or_else(|error| Err(error.into())) {
@@ -83,27 +96,27 @@ fn refuse(error: &Error) -> Exit {
 }
 
 pub(crate) fn show(store: Option<&OsStr>, args: &ShowArgs) -> Exit {
-    with_store(store, Opening::Existing, |store| async move { show::show(&*store, args).await })
+    with_store(store, Opening::Existing, |desk| async move { show::show(&desk, args).await })
 }
 
 pub(crate) fn list(store: Option<&OsStr>, args: &ListArgs) -> Exit {
-    with_store(store, Opening::Existing, |store| async move { list::list(&*store, args).await })
+    with_store(store, Opening::Existing, |desk| async move { list::list(&*desk.store, args).await })
 }
 
 pub(crate) fn stats(store: Option<&OsStr>, args: &JsonArgs) -> Exit {
-    with_store(store, Opening::Existing, |store| async move { stats::stats(&*store, args).await })
+    with_store(store, Opening::Existing, |desk| async move { stats::stats(&*desk.store, args).await })
 }
 
 pub(crate) fn sweep(store: Option<&OsStr>, args: &JsonArgs) -> Exit {
-    with_store(store, Opening::Existing, |store| async move { sweep::sweep(&*store, args).await })
+    with_store(store, Opening::Existing, |desk| async move { sweep::sweep(&*desk.store, args).await })
 }
 
 pub(crate) fn erase(store: Option<&OsStr>, args: &EraseArgs) -> Exit {
-    with_store(store, Opening::Existing, |store| async move { erase::erase(&*store, args).await })
+    with_store(store, Opening::Existing, |desk| async move { erase::erase(&desk, args).await })
 }
 
 pub(crate) fn resolve(store: Option<&OsStr>, args: ResolveArgs) -> Exit {
-    with_store(store, Opening::Existing, |store| async move { resolve::resolve(&*store, args).await })
+    with_store(store, Opening::Existing, |desk| async move { resolve::resolve(&desk, args).await })
 }
 
 /// Checks before the ledger is made: a wrong key must not make one.
@@ -111,16 +124,16 @@ pub(crate) fn register(store: Option<&OsStr>, args: &RegisterArgs) -> Exit {
     let checked: Result<_> = register::Checked::of(args);
     match checked {
         Err(error) => refuse(&error),
-        Ok(checked) => with_store(store, Opening::Make, |store| async move {
-            register::register(store, checked, args.json.json).await
+        Ok(checked) => with_store(store, Opening::Make, |desk| async move {
+            register::register(desk.store, checked, args.json.json).await
         }),
     }
 }
 
 /// Opening a ledger brings it up to date.
 pub(crate) fn migrate(store: Option<&OsStr>) -> Exit {
-    with_store(store, Opening::Make, |opened| async move {
+    with_store(store, Opening::Make, |desk| async move {
         let place = Location::of(store)?;
-        print(&format!("{place}: {} ledger, up to date\n", opened.capabilities().name))
+        print(&format!("{place}: {} ledger, up to date\n", desk.store.capabilities().name))
     })
 }

@@ -4,15 +4,17 @@ use std::fmt::Write as _;
 
 use idem_core::clock::{Clock, SystemClock};
 use idem_core::record::{Attempt, ParkCause, Record, View};
-use idem_core::{Content, Error, Label, Store, StoredOutcome, Timestamp};
+use idem_core::{Content, Error, OutcomeKind, StoredOutcome, Timestamp};
 
 use super::find::find;
 use super::view::{self, RecordJson};
-use super::{Failed, print};
+use super::{Desk, Failed, print};
 use crate::args::ShowArgs;
-use crate::{outcome, say};
+use crate::hint::Hints;
+use crate::outcome;
 
-pub(super) async fn show(store: &dyn Store, args: &ShowArgs) -> Result<(), Failed> {
+pub(super) async fn show(desk: &Desk, args: &ShowArgs) -> Result<(), Failed> {
+    let store = &*desk.store;
     let record = find(store, &args.id).await?;
     // This host's clock, as the store does not tell its own with a record; only the words depend on it.
     let view = record.view(SystemClock.now(), store.capabilities().guard_ms);
@@ -21,11 +23,11 @@ pub(super) async fn show(store: &dyn Store, args: &ShowArgs) -> Result<(), Faile
         let json = json.map_err(|error| Error::internal(format!("a record has no JSON form: {error}")))?;
         return print(&format!("{json}\n"));
     }
-    print(&told(&record, view))
+    print(&told(&record, view, &desk.hints))
 }
 
 /// The record in words, one fact a line.
-fn told(record: &Record, view: View) -> String {
+fn told(record: &Record, view: View, hints: &Hints) -> String {
     let mut text = String::new();
     let mut fact = |name: &str, value: &str| {
         let _ = writeln!(text, "{name:<12}{value}");
@@ -72,8 +74,15 @@ fn told(record: &Record, view: View) -> String {
     }
     fact("downstream", &record.id.downstream_key().to_string());
     fact("fence", &format!("{}, version {}", record.fence(), record.version));
-    if let Some(next) = next(record, view) {
-        fact("next", &next);
+    match view {
+        View::Lapsed => fact("next", "the holder is gone or slow: the next call takes over, or parks it"),
+        View::Uncertain => {
+            fact("next", "find out whether it happened, and tell it with one of");
+            for line in hints.verdicts(&record.id) {
+                fact("", &line);
+            }
+        }
+        _ => {}
     }
     text
 }
@@ -84,7 +93,8 @@ fn state(record: &Record, view: View) -> String {
         View::Running => lease.map(|at| format!(", lease until {at}")),
         View::Lapsed => lease.map(|at| format!(" since {at}")),
         View::Uncertain => record.parked.as_ref().map(|parked| format!(" since {}", parked.since)),
-        View::Completed | View::Expired => record.completed_at.map(|at| format!(", completed at {at}")),
+        View::Completed => record.completed_at.map(|at| format!(" at {at}")),
+        View::Expired => record.completed_at.map(|at| format!(", completed at {at}")),
         View::Received => Some(format!(" since {}", record.updated_at)),
         _ => None,
     };
@@ -106,10 +116,14 @@ fn attempt_told(attempt: &Attempt) -> String {
 }
 
 fn outcome_told(stored: &StoredOutcome) -> String {
-    let class = stored.class.as_ref().map_or("success", Label::as_str);
+    let class = match (stored.kind, &stored.class) {
+        (OutcomeKind::Success, _) => "success".to_owned(),
+        (_, Some(class)) => format!("failure of class {class}"),
+        (_, None) => "failure".to_owned(),
+    };
     match (outcome::output(stored), &stored.content) {
         (Some(output), _) => format!(
-            "exit status {}, stdout {} bytes, stderr {} bytes",
+            "{class}, exit status {}, stdout {} bytes, stderr {} bytes",
             output.exit,
             output.stdout.len(),
             output.stderr.len()
@@ -117,18 +131,6 @@ fn outcome_told(stored: &StoredOutcome) -> String {
         (None, Content::Omitted { content_bytes, why }) => {
             format!("{class}, {content_bytes} bytes not kept ({})", view::omission(*why))
         }
-        (None, _) => class.to_owned(),
-    }
-}
-
-/// What somebody has to do, if anything.
-fn next(record: &Record, view: View) -> Option<String> {
-    let options = say::options(&record.id);
-    match view {
-        View::Lapsed => Some("the holder is gone or slow: the next call takes over, or parks it".to_owned()),
-        View::Uncertain => Some(format!(
-            "find out whether it happened, then `idem resolve {options} --completed …` or `--did-not-happen …`"
-        )),
-        _ => None,
+        (None, _) => class,
     }
 }

@@ -15,8 +15,8 @@ use super::recover::{self, Recovered};
 use super::signals::Signals;
 use super::{refused, unstarted};
 use crate::args::OnCrash;
+use crate::exit;
 use crate::outcome::{self, Output};
-use crate::{exit, say};
 
 /// What a claim came to.
 pub(crate) enum Begun {
@@ -88,7 +88,6 @@ fn may_reconcile(plan: &Plan, intent: Intent) -> bool {
 
 /// The answer where nothing is run.
 fn answered(plan: &Plan, not_run: NotRun) -> Begun {
-    let options = say::options(&plan.id);
     Begun::Answer(match not_run {
         NotRun::Replay(replay) => return replayed(&replay),
         NotRun::InProgress { retry_after_ms, attempt_number } => {
@@ -108,8 +107,9 @@ fn answered(plan: &Plan, not_run: NotRun) -> Begun {
         NotRun::Uncertain { since } => Answer::uncertain(
             "uncertain",
             format!(
-                "uncertain since {since}: look at `idem show {options}`, find out whether it happened, and tell \
-                 `idem resolve {options}`"
+                "uncertain since {since}: look at `{}`, find out whether it happened, and tell it with {}",
+                plan.hints.show(&plan.id),
+                plan.hints.resolve(&plan.id)
             ),
         ),
         _ => refused(&Error::internal("a claim was answered with something unknown")),

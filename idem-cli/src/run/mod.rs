@@ -20,12 +20,13 @@ use std::ffi::OsStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use idem_core::Error;
 use idem_core::clock::SystemClock;
 use idem_core::ledger::{Hold, Ledger};
-use idem_core::{Error, Store};
 
 use crate::args::RunArgs;
 use crate::exit::{self, Exit};
+use crate::hint::Hints;
 use crate::store::Location;
 use crate::{outcome, runtime, say};
 use answer::Answer;
@@ -64,7 +65,7 @@ pub(crate) fn run(store: Option<&OsStr>, args: RunArgs) -> Exit {
 }
 
 fn answer(store: Option<&OsStr>, args: RunArgs) -> Answer {
-    let planned = Location::of(store).and_then(|location| Ok((location, Plan::of(args)?)));
+    let planned = Location::of(store).and_then(|location| Ok((location, Plan::of(args, Hints::of(store))?)));
     let (location, plan) = match planned {
         Ok(planned) => planned,
         Err(error) => return refused(&error),
@@ -95,13 +96,15 @@ async fn open_and_drive(location: &Location, plan: Plan, signals: &mut Signals) 
         received = signals.next() => return unstarted(received.signal),
         opened = location.open() => opened,
     };
-    let store: Arc<dyn Store> = match opened {
-        Ok(store) => store,
+    let opened = match opened {
+        Ok(opened) => opened,
         Err(error) => return refused(&error),
     };
-    let ledger = Ledger::shared(store, Arc::new(SystemClock)).with(plan.policy.clone());
+    let ledger = Ledger::shared(opened.store(), Arc::new(SystemClock)).with(plan.policy.clone());
     let answer = drive(&ledger, plan, signals).await;
     ledger.drain(GIVE_BACK).await;
+    drop(ledger);
+    opened.close().await;
     answer
 }
 

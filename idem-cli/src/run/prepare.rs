@@ -12,6 +12,7 @@ use super::child::Deadlines;
 use super::fingerprint::Intent;
 use super::input::Input;
 use crate::args::{OnCrash, OnFailure, RunArgs};
+use crate::hint::Hints;
 
 /// The heartbeat's ceiling: a command may run as long as it likes, unless it has a `--timeout`.
 const CEILING: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
@@ -24,6 +25,8 @@ const BACKOFF: Backoff = Backoff::new(Duration::from_millis(20), Duration::from_
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) id: OperationId,
+    /// What people are told to type about it.
+    pub(crate) hints: Hints,
     pub(crate) fingerprint: Fingerprint,
     pub(crate) policy: Policy,
     pub(crate) command: Vec<OsString>,
@@ -37,7 +40,7 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// Checks `args` and reads the input.
-    pub(crate) fn of(args: RunArgs) -> Result<Self> {
+    pub(crate) fn of(args: RunArgs, hints: Hints) -> Result<Self> {
         let id = operation_id(&args.key, &args.tenant, args.operation.as_deref(), &args.command)?;
         let lease = Lease::new(args.lease)?;
         if args.reconcile.is_some() && args.on_crash == OnCrash::Rerun {
@@ -72,6 +75,7 @@ impl Plan {
             .fingerprint();
         Ok(Self {
             id,
+            hints,
             fingerprint,
             policy,
             command: args.command,

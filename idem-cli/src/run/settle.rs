@@ -130,13 +130,13 @@ async fn park(hold: Hold, plan: &Plan, why: &str) -> Answer {
 
 pub(crate) fn uncertain_line(plan: &Plan, why: &str) -> String {
     format!(
-        "uncertain: {why}; find out whether it happened, and tell `idem resolve {}`",
-        say::options(&plan.id)
+        "uncertain: {why}; find out whether it happened, and tell it with {}",
+        plan.hints.resolve(&plan.id)
     )
 }
 
 fn unrecorded(plan: &Plan, view: View, why: &str) -> Answer {
-    let line = format!("{why}; look at `idem show {}`", say::options(&plan.id));
+    let line = format!("{why}; look at `{}`", plan.hints.show(&plan.id));
     Answer::uncertain("unrecorded", line).state(view)
 }
 
@@ -151,10 +151,9 @@ fn fenced(plan: &Plan, view: View) -> Answer {
 /// The store did not confirm the settling write: the lease covers the operation until it lapses (G-16).
 fn unconfirmed(plan: &Plan, error: &Error) -> Answer {
     let line = format!(
-        "the command ran, and the store did not confirm its end ({}); ask again with the same key, or look at `idem \
-         show {}`",
+        "the command ran, and the store did not confirm its end ({}); ask again with the same key, or look at `{}`",
         say::error(error),
-        say::options(&plan.id)
+        plan.hints.show(&plan.id)
     );
     Answer { state: None, ..Answer::uncertain("unrecorded", line) }
 }
