@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 
 use super::Cli;
@@ -60,6 +61,10 @@ fn wrong(line: &str) -> Option<String> {
         // A shell takes what follows for itself.
         let words = words.take_while(|word| ![";", "&&", "|", "<"].contains(&word.trim_end_matches(';')));
         match Cli::try_parse_from(["idem".to_owned()].into_iter().chain(words)) {
+            // Without a key it speaks about an option; with one it is a line that somebody may type.
+            Err(error) if error.kind() == ErrorKind::MissingRequiredArgument && !line.contains("--key") => {
+                None
+            }
             Err(error) if error.use_stderr() => Some(format!("idem {line}: {error}")),
             _ => None,
         }
@@ -115,9 +120,13 @@ fn a_wrong_command_line_is_seen() {
     let text = "Type `idem show --key k` or\n\n    idem list --stuck   # what waits\n\nand `idem resolve`.";
     assert_eq!(lines(text), ["show --key k", "list --stuck", "resolve"]);
     assert_eq!(variants("list [--state STATE] [--stuck]"), ["list", "list --state STATE", "list --stuck"]);
-    for right in
-        ["resolve", "list [--state STATE] [--stuck]", "run --key k -- sh -c 'a; b'", "help exit-codes"]
-    {
+    for right in [
+        "resolve",
+        "list [--state STATE] [--stuck]",
+        "run --key k -- sh -c 'a; b'",
+        "help exit-codes",
+        "run --on-crash rerun",
+    ] {
         assert_eq!(wrong(right), None);
     }
     for bad in ["resolve --key k --completed", "list --all", "list [--all]", "nothing", "show --key 'k"] {
