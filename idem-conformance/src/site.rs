@@ -131,7 +131,6 @@ impl Site {
     }
 
     /// The same site for a handle that gives up soon.
-    #[allow(dead_code, reason = "the scenarios that use it follow")]
     pub(crate) fn impatient(&self, patience: Duration) -> Self {
         let mut site = self.clone();
         site.locator.patience_ms = Some(u64::try_from(patience.as_millis()).unwrap_or(u64::MAX));

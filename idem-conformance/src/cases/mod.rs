@@ -3,6 +3,7 @@
 mod clock;
 mod concurrency;
 mod crash;
+mod crash_in_transaction;
 mod fingerprint;
 mod histories;
 mod identity;
@@ -14,6 +15,8 @@ mod model;
 mod recovery;
 mod replay;
 mod retention;
+mod transaction;
+mod transactions_meet;
 mod waiting;
 
 use crate::registry::Scenario;
@@ -28,9 +31,12 @@ pub(crate) const ALL: &[&[Scenario]] = &[
     recovery::SCENARIOS,
     crash::SCENARIOS,
     kills::SCENARIOS,
+    crash_in_transaction::SCENARIOS,
     replay::SCENARIOS,
     retention::SCENARIOS,
     clock::SCENARIOS,
+    transaction::SCENARIOS,
+    transactions_meet::SCENARIOS,
     input::SCENARIOS,
     load::SCENARIOS,
     histories::SCENARIOS,

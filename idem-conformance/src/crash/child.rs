@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::process::{Child, Command};
 
-use super::{Boundaries, Job, PASSED, Task, flight, race, worker};
+use super::{Boundaries, Job, PASSED, Task, flight, local, race, worker};
 use crate::env::Env;
 use crate::failure::{Failure, Verdict};
 use crate::harness::Harness;
@@ -132,6 +132,7 @@ pub fn dispatch(harnesses: &[Arc<dyn Harness>]) -> Option<ExitCode> {
 async fn perform(harness: &Arc<dyn Harness>, task: Task) -> Verdict {
     let site = Site::located(task.site);
     match task.job {
+        Job::Local(local) => local::perform(harness, &site, &local).await,
         Job::Flight(flight) => flight::perform(harness, &site, flight).await,
         Job::Race { racer, racers, operations, round } => {
             race::perform(&*harness.open(&site).await?, &site, racer, racers, operations, round).await

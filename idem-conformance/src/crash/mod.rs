@@ -7,6 +7,7 @@
 
 pub(crate) mod child;
 pub(crate) mod flight;
+pub(crate) mod local;
 mod provider;
 mod race;
 pub(crate) mod worker;
@@ -37,6 +38,8 @@ pub(crate) enum Job {
     Recover(Work),
     /// One call, killed a moment after it began.
     Flight(Flight),
+    /// An operation in one transaction with its effect.
+    Local(local::Local),
     /// Operation after operation, each noted as acknowledged once the store said so, until killed.
     Stream { key: String },
     /// Claims a list of operations in a race with other processes.

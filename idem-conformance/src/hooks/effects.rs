@@ -74,7 +74,6 @@ pub enum End {
 }
 
 impl Effect {
-    #[allow(dead_code, reason = "the scenarios that use it follow")]
     pub(crate) fn new(text: impl Into<String>, end: End) -> Self {
         Self { text: text.into(), end }
     }
