@@ -210,6 +210,91 @@ fn what_the_terminal_sends_reaches_the_command_once() {
     );
 }
 
+/// Nobody can write to the ledger while this lives.
+fn locked(place: &Place) -> rusqlite::Connection {
+    let store = rusqlite::Connection::open(place.path("ledger.db")).unwrap();
+    store.execute_batch("BEGIN IMMEDIATE").unwrap();
+    store
+}
+
+/// Whether a process is gone, and whoever started it knows.
+fn reaped(pid: &str) -> bool {
+    !std::path::Path::new("/proc").join(pid.trim()).exists()
+}
+
+#[test]
+fn a_signal_after_the_end_ends_the_wait_for_the_store() {
+    let failing = format!("{WAITING}; exit 1");
+    for (options, script) in [("", WAITING), ("--on-failure release", failing.as_str())] {
+        let place = Place::new();
+        let options = format!("--key k --lease 1h --report report.json {options}");
+        let idem = with_default_signals(&place, &options, script).spawn().unwrap();
+        until("the command runs", || place.path("pid").exists());
+        let lock = locked(&place);
+        place.write("go", "");
+        until("the command is gone", || reaped(&place.read("pid")));
+        kill(&idem.id().to_string(), "INT");
+        let out = finish(idem);
+        out.says(76, "stopped by INT while the result was being stored, and it may not be: ask again with");
+        assert!(out.stderr.contains("`idem show --tenant default --operation cli/sh --key k`"), "{out:?}");
+        assert_eq!(out.stdout, "done\n");
+        let report: serde_json::Value = serde_json::from_str(&place.read("report.json")).unwrap();
+        assert_eq!((&report["answer"], &report["state"]), (&"unrecorded".into(), &serde_json::Value::Null));
+        drop(lock);
+        place.sh("--key k", script).says(75, "attempt 1 is running it");
+        assert_eq!(place.runs(), 1);
+    }
+}
+
+#[test]
+fn a_second_signal_ends_the_wait_for_the_store() {
+    let place = Place::new();
+    let idem = with_default_signals(&place, "--key k --lease 1h", SLEEPING).spawn().unwrap();
+    until("the command runs", || place.path("pid").exists());
+    let lock = locked(&place);
+    kill(&idem.id().to_string(), "INT");
+    until("the command is gone", || reaped(&place.read("pid")));
+    kill(&idem.id().to_string(), "INT");
+    finish(idem).says(76, "stopped by INT while the result was being stored");
+    drop(lock);
+    place.sh("--key k", SLEEPING).says(75, "attempt 1 is running it");
+}
+
+#[test]
+fn a_signal_ends_the_wait_of_a_reconciler_for_the_store() {
+    let place = Place::new();
+    let script = format!("{WAITING}; exit 1");
+    place.write("go", "");
+    place.sh("--key k --on-failure park", &script);
+    let reconcile =
+        "echo $$ > pid.new; mv pid.new pid; while [ ! -e found ]; do sleep 0.05; done; echo found";
+    let inner = place.sh_command("--key k --lease 1h", &script);
+    let mut command = Command::new("env");
+    let words: Vec<_> = inner.get_args().skip(1).collect();
+    command.args(["--default-signal=INT"]).arg(inner.get_program()).args(["run", "--reconcile", reconcile]);
+    command.args(words).env("IDEM_STORE", "ledger.db").current_dir(place.path(""));
+    std::fs::remove_file(place.path("pid")).unwrap();
+    let idem = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    until("the reconciler runs", || place.path("pid").exists());
+    let lock = locked(&place);
+    place.write("found", "");
+    until("the reconciler is gone", || reaped(&place.read("pid")));
+    kill(&idem.id().to_string(), "INT");
+    finish(idem).says(76, "stopped by INT while the result was being stored");
+    drop(lock);
+    assert_eq!(place.show("k")["attempt"], 2);
+}
+
+#[test]
+fn a_signal_at_the_end_does_not_keep_the_end_from_being_stored() {
+    let place = Place::new();
+    // Its last deed is to interrupt idem, which hears of it before, with or after the end.
+    let script = "trap '' INT; echo hello; kill -INT $PPID";
+    with_default_signals(&place, "--key k", script).output().unwrap();
+    assert_eq!(place.show("k")["state"], "completed");
+    assert_eq!(place.sh("--key k", script).parts(), (Some(0), "hello\n", ""));
+}
+
 #[test]
 fn a_command_that_takes_too_long_is_stopped_and_then_killed() {
     let place = Place::new();

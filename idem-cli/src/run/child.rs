@@ -78,6 +78,8 @@ pub(crate) struct Ran {
     pub(crate) end: End,
     /// The signals that came meanwhile.
     pub(crate) received: Vec<i32>,
+    /// One that came after the command's end: whoever sent it wants idem to end.
+    pub(crate) hurry: Option<i32>,
     pub(crate) stdout: Recorded,
     pub(crate) stderr: Recorded,
 }
@@ -129,6 +131,11 @@ pub(crate) async fn supervise(
         }
     };
     ended.ring();
+    // What ended the command may reach us behind the news of its end.
+    let late = signals.pending().map(|received| received.signal);
+    watch.received.extend(late);
+    let end = watch.end(status);
+    let mut hurry = late.filter(|late| !matches!(end, End::Interrupted(signal) if signal == *late));
     while pumping {
         tokio::select! {
             biased;
@@ -136,13 +143,14 @@ pub(crate) async fn supervise(
             received = signals.next() => {
                 // Only our own reader is waited for, and the user wants an end.
                 streams.cut_short = Some(received.signal);
+                hurry = Some(received.signal);
                 out.deafen();
                 err.deafen();
             }
         }
     }
     let (stdout, stderr) = streams.close();
-    Ran { end: watch.end(status), received: watch.received, stdout, stderr }
+    Ran { end, received: watch.received, hurry, stdout, stderr }
 }
 
 /// Sends `signal` to the command, unless it has ended: its number may be another process's then.

@@ -17,6 +17,7 @@ pub(crate) mod spool;
 mod streams;
 
 use std::ffi::OsStr;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -102,9 +103,13 @@ async fn open_and_drive(location: &Location, plan: Plan, signals: &mut Signals) 
     };
     let ledger = Ledger::shared(opened.store(), Arc::new(SystemClock)).with(plan.policy.clone());
     let answer = drive(&ledger, plan, signals).await;
-    ledger.drain(GIVE_BACK).await;
-    drop(ledger);
-    opened.close().await;
+    let closing = async {
+        ledger.drain(GIVE_BACK).await;
+        drop(ledger);
+        opened.close().await;
+    };
+    // Nothing of the answer depends on it any more.
+    let _hurried = signals.end(None, closing).await;
     answer
 }
 
@@ -133,19 +138,29 @@ async fn execute(hold: Hold, plan: &mut Plan, room: usize, signals: &mut Signals
     let environment = environment::of(hold.attempt());
     let mut streams = match Streams::live(room) {
         Ok(streams) => streams,
-        Err(error) => return settle::not_started(hold, plan, &error).await,
+        Err(error) => return not_started(hold, plan, &error, signals).await,
     };
     let child = match spawn(&plan.command, input.into_stdio(), environment) {
         Ok(child) => child,
         Err(error) => {
             streams.close();
-            return settle::not_started(hold, plan, &error).await;
+            return not_started(hold, plan, &error, signals).await;
         }
     };
     let watched = supervise(child, &mut streams, hold.attempt(), signals, plan.deadlines);
     let ran = hold.keep(watched).await;
-    let answer = settle::settle(hold, plan, &ran).await;
-    flushed(answer, streams, signals).await
+    let attempt = hold.attempt().clone();
+    match signals.end(ran.hurry, settle::settle(hold, plan, &ran)).await {
+        Ok(answer) => flushed(answer, streams, signals).await,
+        // A reader that is slow as well is not waited for.
+        Err(signal) => settle::unsettled(plan, &attempt, signal).bytes(ran.stdout.total + ran.stderr.total),
+    }
+}
+
+async fn not_started(hold: Hold, plan: &Plan, error: &io::Error, signals: &mut Signals) -> Answer {
+    let attempt = hold.attempt().clone();
+    let not_started = settle::not_started(hold, plan, error);
+    signals.end(None, not_started).await.unwrap_or_else(|signal| settle::unsettled(plan, &attempt, signal))
 }
 
 /// The answer once what was printed has arrived, or has not.
@@ -158,7 +173,7 @@ async fn flushed(answer: Answer, streams: Streams, signals: &mut Signals) -> Ans
 }
 
 /// A result that did not arrive must not look like one that did.
-fn unwritten(answer: Answer, error: &std::io::Error) -> Answer {
+fn unwritten(answer: Answer, error: &io::Error) -> Answer {
     if answer.own {
         return answer;
     }

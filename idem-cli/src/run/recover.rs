@@ -11,7 +11,7 @@ use super::answer::Answer;
 use super::begin::{Begun, omitted};
 use super::child::{End, spawn, supervise};
 use super::prepare::Plan;
-use super::settle::uncertain_line;
+use super::settle::{uncertain_line, unsettled};
 use super::signals::{self, Signals};
 use super::spool::Recorded;
 use super::streams::{Flushed, Streams};
@@ -40,14 +40,26 @@ pub(crate) async fn recover(
     ledger: &Ledger,
     signals: &mut Signals,
 ) -> Recovered {
-    let Some(command) = &plan.reconcile else {
-        return Recovered::Begun(match recovery.resume() {
-            Ok(hold) => Begun::Run(hold),
-            Err((recovery, error)) => Begun::Answer(park(recovery, plan, &error.to_string(), None).await),
-        });
+    let attempt = recovery.attempt().clone();
+    let recovered = match &plan.reconcile {
+        None => match recovery.resume() {
+            Ok(hold) => return Recovered::Begun(Begun::Run(hold)),
+            Err((recovery, error)) => {
+                let why = error.to_string();
+                signals.end(None, settle(recovery, plan, Verdict::Unknown { why, signal: None })).await
+            }
+        },
+        Some(command) => {
+            let room = outcome::room(ledger.store().capabilities().limits.body_bytes_max);
+            let verdict = reconcile(&recovery, plan, command, room, signals).await;
+            signals.end(None, settle(recovery, plan, verdict)).await
+        }
     };
-    let room = outcome::room(ledger.store().capabilities().limits.body_bytes_max);
-    let verdict = reconcile(&recovery, plan, command, room, signals).await;
+    recovered.unwrap_or_else(|signal| Recovered::Begun(Begun::Answer(unsettled(plan, &attempt, signal))))
+}
+
+/// Stores what was found out.
+async fn settle(recovery: Recovery, plan: &Plan, verdict: Verdict) -> Recovered {
     match verdict {
         Verdict::Happened(stdout) => Recovered::Begun(happened(recovery, plan, &stdout).await),
         Verdict::DidNotHappen => did_not_happen(recovery, plan).await,

@@ -148,6 +148,18 @@ fn fenced(plan: &Plan, view: View) -> Answer {
     )
 }
 
+/// A signal came before it was confirmed that the result is stored.
+pub(crate) fn unsettled(plan: &Plan, attempt: &Attempt, signal: i32) -> Answer {
+    let line = format!(
+        "stopped by {} while the result was being stored, and it may not be: ask again with the same key, or \
+         look at `{}`",
+        signals::name(signal),
+        plan.hints.show(&plan.id)
+    );
+    let answer = Answer { state: None, ..Answer::uncertain("unrecorded", line) };
+    answer.attempt(attempt)
+}
+
 /// The store did not confirm the settling write: the lease covers the operation until it lapses (G-16).
 fn unconfirmed(plan: &Plan, error: &Error) -> Answer {
     let line = format!(

@@ -1,7 +1,10 @@
 //! Signals that end a program, received so that they can be passed on to the command.
 
 use std::io;
+use std::pin::pin;
+use std::time::Duration;
 
+use idem_core::clock::{Clock, SystemClock};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::origin::WithOrigin;
@@ -14,6 +17,9 @@ const FORWARDED: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
 /// How many signals wait for their turn; more of them say nothing new.
 const PENDING_MAX: usize = 16;
 
+/// How long a signal waits for what is on its way to the store: an end that is stored is worth a moment.
+const ARRIVING: Duration = Duration::from_secs(1);
+
 /// A signal that was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Received {
@@ -23,7 +29,11 @@ pub(crate) struct Received {
 }
 
 /// Receives the signals from its making on.
-pub(crate) struct Signals(mpsc::Receiver<Received>);
+pub(crate) struct Signals {
+    receiver: mpsc::Receiver<Received>,
+    /// One that has ended something: what comes after it is short as well.
+    ended_by: Option<i32>,
+}
 
 impl Signals {
     /// Receives INT, TERM, HUP and QUIT instead of dying of them, except those that we were told to ignore (`nohup`):
@@ -41,21 +51,52 @@ impl Signals {
                 let _ = sender.try_send(Received { signal: origin.signal, by_terminal });
             }
         })?;
-        Ok(Self(receiver))
+        Ok(Self { receiver, ended_by: None })
     }
 
     /// The next signal.
     pub(crate) async fn next(&mut self) -> Received {
-        match self.0.recv().await {
+        match self.receiver.recv().await {
             Some(received) => received,
             // The thread lives as long as the process.
             None => std::future::pending().await,
         }
     }
 
+    /// Does what may take as long as a lease lasts, unless a signal ends it: one that has come already, or the next. What
+    /// is on its way then has [`ARRIVING`] to arrive; another signal ends that too.
+    ///
+    /// # Errors
+    ///
+    /// The signal that ended it: what was to be done may be done or not.
+    pub(crate) async fn end<T>(
+        &mut self,
+        come: Option<i32>,
+        work: impl Future<Output = T>,
+    ) -> Result<T, i32> {
+        let mut work = pin!(work);
+        let signal = match come.or(self.ended_by) {
+            Some(signal) => signal,
+            None => tokio::select! {
+                biased;
+                done = &mut work => return Ok(done),
+                received = self.next() => received.signal,
+            },
+        };
+        let moment = SystemClock.elapsed().saturating_add(ARRIVING);
+        let signal = tokio::select! {
+            biased;
+            done = &mut work => return Ok(done),
+            received = self.next() => received.signal,
+            () = SystemClock.sleep_until(moment) => signal,
+        };
+        self.ended_by = Some(signal);
+        Err(signal)
+    }
+
     /// A signal that has come already.
     pub(crate) fn pending(&mut self) -> Option<Received> {
-        self.0.try_recv().ok()
+        self.receiver.try_recv().ok()
     }
 }
 
