@@ -64,7 +64,7 @@ impl Signals {
     }
 
     /// Does what may take as long as a lease lasts, unless a signal ends it: one that has come already, or the next. What
-    /// is on its way then has [`ARRIVING`] to arrive; another signal ends that too.
+    /// is on its way then has [`ARRIVING`] to arrive, however many more signals come.
     ///
     /// # Errors
     ///
@@ -84,14 +84,14 @@ impl Signals {
             },
         };
         let moment = SystemClock.elapsed().saturating_add(ARRIVING);
-        let signal = tokio::select! {
+        tokio::select! {
             biased;
-            done = &mut work => return Ok(done),
-            received = self.next() => received.signal,
-            () = SystemClock.sleep_until(moment) => signal,
-        };
-        self.ended_by = Some(signal);
-        Err(signal)
+            done = &mut work => Ok(done),
+            () = SystemClock.sleep_until(moment) => {
+                self.ended_by = Some(signal);
+                Err(signal)
+            }
+        }
     }
 
     /// A signal that has come already.
