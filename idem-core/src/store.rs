@@ -136,6 +136,8 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// - The same attempt id is granted again, with the remaining lease and nothing written (G-12).
     /// - The fence is greater than that of every earlier grant of the operation (G-14).
     /// - A new claim, a replay and an in-progress answer take one round trip (G-11).
+    /// - Dropped before its answer, it is not run, or its grant may be given back (G-53). So who repeats a claim with its
+    ///   attempt id because an answer is late lets the earlier call go on: dropping it may end the attempt of both.
     async fn claim(&self, request: &Claim) -> Result<Claimed>;
 
     /// Extends the lease.

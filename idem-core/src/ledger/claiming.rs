@@ -3,20 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::Ledger;
+use super::asking::{Asking, GiveBack, Sent};
 use super::hold::{Attempt, Hold};
 use super::recovery::Recovery;
-use super::repeat::Repeat;
 use super::waiting::{Busy, Waiter};
-use super::{Inner, Ledger};
 use crate::answer::{Claimed, Expired, Grant, Replay};
-use crate::attempt::AttemptId;
-use crate::backoff::Backoff;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprints;
 use crate::key::OperationId;
 use crate::observe::{self, Event};
 use crate::record::Mode;
-use crate::request::{Claim, Held, Intent, Release};
+use crate::request::{Claim, Intent};
 use crate::time::Timestamp;
 
 /// What a claim came to.
@@ -80,13 +78,14 @@ impl NotRun {
 #[derive(Debug)]
 pub struct Granted {
     attempt: Attempt,
-    unstarted: GiveBack,
+    /// Spawned when this is dropped; taken out at the start.
+    unstarted: Option<GiveBack>,
 }
 
 impl Granted {
     /// Begins: from here on the effect may have happened, and dropping the hold writes nothing.
     pub fn start(mut self) -> Hold {
-        self.unstarted.disarm();
+        self.unstarted = None;
         Hold::new(self.attempt.clone())
     }
 
@@ -97,47 +96,12 @@ impl Granted {
     }
 }
 
-/// Releases an attempt in the background when dropped armed.
-#[derive(Debug)]
-pub(super) struct GiveBack(Option<(Arc<Inner>, Held, Backoff)>);
-
-impl GiveBack {
-    fn arm(ledger: &Ledger, held: Held) -> Self {
-        Self(Some((Arc::clone(&ledger.inner), held, ledger.policy.backoff)))
-    }
-
-    fn disarm(&mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for GiveBack {
+impl Drop for Granted {
     fn drop(&mut self) {
-        let Some((ledger, held, backoff)) = self.0.take() else { return };
-        // Outside of a runtime nothing can be sent; the lease then lapses by itself.
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            let tasks = ledger.tasks.clone();
-            tasks.spawn_on(give_back(ledger, held, backoff), &runtime);
+        if let Some(unstarted) = self.unstarted.take() {
+            unstarted.spawn();
         }
     }
-}
-
-async fn give_back(ledger: Arc<Inner>, held: Held, backoff: Backoff) {
-    let request = Release::new(held);
-    let mut repeat = Repeat::new(&ledger, backoff, &request.held.id);
-    while let Err(error) = ledger.store.release(&request).await {
-        if let Err(error) = repeat.after(error, false).await {
-            tracing::debug!(%error, "a claim that nobody waits for could not be given back; its lease lapses");
-            return;
-        }
-    }
-}
-
-/// The monotonic instants before the first send of a claim and before the one that was answered (G-12).
-#[derive(Clone, Copy)]
-pub(super) struct Sent {
-    pub(super) first: Duration,
-    pub(super) latest: Duration,
 }
 
 /// How many attempt ids a claim uses up before something else must be wrong.
@@ -183,12 +147,13 @@ impl Ledger {
             .lease(policy.lease)
             .effect(policy.effect);
         claim.attempts_max = policy.attempts_max;
+        let mut asking = Asking::new(self, claim);
         let mut waiter = Waiter::new(&self.inner, id, give_up);
         let mut intents = 0;
         while intents < INTENTS_MAX {
             // A wait is not part of any grant: one that comes now counts from its own first send (G-12).
-            let not_run = match self.send(&claim).await? {
-                (Claimed::Granted(grant), sent) => match self.begin(*grant, sent).await? {
+            let not_run = match asking.send().await? {
+                (Claimed::Granted(grant), sent) => match self.begin(*grant, sent, &mut asking).await? {
                     Some(begin) => return Ok(begin),
                     None => None,
                 },
@@ -207,7 +172,7 @@ impl Ledger {
             }
             // This attempt id is used up; the next one is another intent (G-12).
             intents += 1;
-            claim.attempt = AttemptId::random();
+            asking.another();
         }
         Err(Error::internal("the store ends every new attempt at once (G-12)"))
     }
@@ -230,46 +195,19 @@ impl Ledger {
     }
 
     /// What the grant comes to; `None` when its attempt is over already.
-    async fn begin(&self, grant: Grant, sent: Sent) -> Result<Option<Begin>> {
-        let held = grant.held();
+    async fn begin(&self, grant: Grant, sent: Sent, asking: &mut Asking) -> Result<Option<Begin>> {
+        let unstarted = asking.taken();
         let mode = grant.mode;
         let attempt = Attempt::new(Arc::clone(&self.inner), Arc::clone(&self.policy), grant, sent);
         let begin = match mode {
-            Mode::Execute => {
-                Begin::Execute(Granted { attempt: attempt.clone(), unstarted: GiveBack::arm(self, held) })
-            }
+            Mode::Execute => Begin::Execute(Granted { attempt: attempt.clone(), unstarted: Some(unstarted) }),
             Mode::Recover => {
-                self.inner.observed.count(&held.id, Event::Recovery);
+                self.inner.observed.count(&attempt.grant().id, Event::Recovery);
                 Begin::Recover(Recovery::new(Hold::new(attempt.clone())))
             }
         };
         // An effect that begins after its lease breaks what a recoverer may assume about a stopped holder (G-19).
         let live = attempt.is_live() || attempt.revive().await?;
         Ok(live.then_some(begin))
-    }
-
-    /// Sends the claim, again with the same attempt id while the store is away (G-52). Dropped before its answer, the
-    /// claim is given back in the background (G-53).
-    async fn send(&self, claim: &Claim) -> Result<(Claimed, Sent)> {
-        let mut undelivered = GiveBack::arm(self, claim.held());
-        let mut repeat = Repeat::new(&self.inner, self.policy.backoff, &claim.id);
-        let first = self.inner.clock.elapsed();
-        let mut latest = first;
-        loop {
-            let error = match self.inner.store.claim(claim).await {
-                Ok(answer) => {
-                    undelivered.disarm();
-                    return Ok((answer, Sent { first, latest }));
-                }
-                Err(error) => error,
-            };
-            if let Err(error) = repeat.after(error, false).await {
-                if !repeat.is_in_doubt() {
-                    undelivered.disarm();
-                }
-                return Err(error);
-            }
-            latest = self.inner.clock.elapsed();
-        }
     }
 }

@@ -10,7 +10,8 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 
 use super::Inner;
-use super::claiming::Sent;
+use super::asking::Sent;
+use super::limit::write;
 use super::policy::Policy;
 use super::repeat::Repeat;
 use crate::answer::{Checkpointed, Completed, Grant, Parked, Released, Renewed};
@@ -158,7 +159,7 @@ impl Attempt {
         let mut repeat = Repeat::new(&self.0.ledger, self.0.policy.backoff, &self.0.grant.id);
         loop {
             let sent = self.0.ledger.clock.elapsed();
-            let answer = match self.0.ledger.store.checkpoint(&request).await {
+            let answer = match self.write(self.0.ledger.store.checkpoint(&request)).await {
                 Ok(answer) => answer,
                 Err(error) => {
                     repeat.after(error, false).await?;
@@ -193,6 +194,11 @@ impl Attempt {
     /// The ledger that it belongs to.
     pub(super) fn ledger(&self) -> &Inner {
         &self.0.ledger
+    }
+
+    /// A write, waited for as long as the policy says.
+    async fn write<A>(&self, call: impl Future<Output = Result<A>>) -> Result<A> {
+        write(&*self.0.ledger.clock, self.0.policy.store_timeout, call).await
     }
 
     /// How long the heartbeat would still keep it alive.
@@ -242,7 +248,10 @@ impl Attempt {
     /// Renews once; gives whether the attempt is still the holder's.
     async fn renew(&self, request: &Renew) -> Result<bool> {
         let sent = self.0.ledger.clock.elapsed();
-        match self.0.ledger.store.renew(request).await? {
+        let policy = &self.0.policy;
+        let limit = policy.store_timeout.min(policy.lease.duration() / 3);
+        let call = self.0.ledger.store.renew(request);
+        match write(&*self.0.ledger.clock, limit, call).await? {
             Renewed::Renewed { remaining_ms } => {
                 self.extend(sent, remaining_ms);
                 Ok(true)
@@ -451,7 +460,7 @@ impl Hold {
         let ledger = self.attempt.ledger();
         let mut repeat = Repeat::new(ledger, self.attempt.policy().backoff, self.id());
         loop {
-            match send().await {
+            match self.attempt.write(send()).await {
                 Ok(answer) => return Ok(answer),
                 Err(error) => {
                     let alive = ledger.clock.elapsed() < self.attempt.lease_deadline();

@@ -5,9 +5,11 @@
 //! for callers that settle themselves.
 
 mod answer;
+mod asking;
 mod call;
 mod claiming;
 mod hold;
+mod limit;
 mod policy;
 mod recovery;
 mod repeat;
@@ -64,6 +66,8 @@ use waiting::Waiting;
 pub struct Ledger {
     inner: Arc<Inner>,
     policy: Arc<Policy>,
+    /// The store, with the policy's limit on each call.
+    store: Arc<dyn Store>,
 }
 
 struct Inner {
@@ -107,13 +111,18 @@ impl Ledger {
             waiting: Waiting::default(),
             observed: Observed::default(),
         };
-        Self { inner: Arc::new(inner), policy: Arc::new(Policy::default()) }
+        Self::of(Arc::new(inner), Policy::default())
+    }
+
+    fn of(inner: Arc<Inner>, policy: Policy) -> Self {
+        let store = limit::Limited::over(&inner.store, &inner.clock, policy.store_timeout);
+        Self { inner, policy: Arc::new(policy), store }
     }
 
     /// The same ledger under another policy.
     #[must_use]
     pub fn with(&self, policy: Policy) -> Self {
-        Self { inner: Arc::clone(&self.inner), policy: Arc::new(policy) }
+        Self::of(Arc::clone(&self.inner), policy)
     }
 
     /// The policy.
@@ -122,10 +131,11 @@ impl Ledger {
         &self.policy
     }
 
-    /// The store, for trusted code: `get`, `list`, `resolve`, `erase`, `sweep` (G-06).
+    /// The store, for trusted code: `get`, `list`, `resolve`, `erase`, `sweep` (G-06). What it does not answer within the
+    /// policy's [`store_timeout`](Policy::store_timeout) is an error: `Unavailable` for reads, `Indeterminate` for writes.
     #[must_use]
     pub fn store(&self) -> &Arc<dyn Store> {
-        &self.inner.store
+        &self.store
     }
 
     /// Runs `handler` once for `id` and stores what it returns; answers every later call with that (G-30, G-32).
@@ -195,7 +205,7 @@ impl Ledger {
     pub async fn register(&self, request: &Register) -> Result<Registered> {
         let mut repeat = Repeat::new(&self.inner, self.policy.backoff, &request.id);
         loop {
-            match self.inner.store.register(request).await {
+            match self.store.register(request).await {
                 Ok(answer) => return Ok(answer),
                 Err(error) => repeat.after(error, false).await?,
             }

@@ -39,6 +39,11 @@ pub struct Policy {
     pub attempts_max: Option<u32>,
     /// Who we are, for people who read the record.
     pub owner: Label,
+    /// The longest wait for one answer of the store. A write that is not answered by then is `Indeterminate`: it is
+    /// repeated with the same attempt id, as [`backoff`](Self::backoff) says (G-12, G-52). A renewal is waited for no
+    /// longer than a third of the lease, so that another one fits. Longer than the store's own waiting, which is 5 s for
+    /// SQLite's lock. 10 s.
+    pub store_timeout: Duration,
     /// How calls to the store are repeated when it is away (G-52).
     pub backoff: Backoff,
     /// The secret under which keys are digested for logs (G-91).
@@ -55,6 +60,7 @@ impl Default for Policy {
             retention: Retention::forever(),
             attempts_max: None,
             owner: default_owner(),
+            store_timeout: Duration::from_secs(10),
             backoff: Backoff::default(),
             log_key: LogKey::default(),
         }

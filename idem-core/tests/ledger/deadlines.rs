@@ -95,9 +95,10 @@ async fn an_effect_never_begins_after_its_lease() {
 #[tokio::test]
 async fn an_effect_whose_lease_was_taken_before_it_began_does_not_run() {
     let world = World::new();
+    let ledger = world.policy(|policy| policy.store_timeout = secs(3600));
     let gate = crate::support::Gate::new();
     world.store.fail(Call::Claim, [Fault::GateAfter(gate.clone())]);
-    let call = world.ledger.run_detached(&op(), intent(), |_| async { Ok(1) });
+    let call = ledger.run_detached(&op(), intent(), |_| async { Ok(1) });
     gate.arrived().await;
     world.clock.advance(LEASE);
     let rival = world.rival_grant(OnLapse::Take).await;
@@ -107,9 +108,10 @@ async fn an_effect_whose_lease_was_taken_before_it_began_does_not_run() {
     assert_eq!(world.store.record().current.unwrap().id, rival.attempt);
 
     let world = World::new();
+    let ledger = world.policy(|policy| policy.store_timeout = secs(3600));
     let gate = crate::support::Gate::new();
     world.store.fail(Call::Claim, [Fault::GateAfter(gate.clone())]);
-    let call = world.ledger.run_detached(&op(), intent(), |_| async { Ok(1) });
+    let call = ledger.run_detached(&op(), intent(), |_| async { Ok(1) });
     gate.arrived().await;
     world.clock.advance(LEASE);
     assert!(matches!(world.rival(OnLapse::Park).await, Claimed::Uncertain { .. }));

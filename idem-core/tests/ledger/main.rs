@@ -18,4 +18,5 @@ mod retries;
 mod settings;
 mod shutdown;
 mod support;
+mod unanswered;
 mod waiters;

@@ -13,7 +13,7 @@ use idem_core::answer::{
 use idem_core::clock::{Clock, ManualClock};
 use idem_core::ledger::{Ledger, Policy};
 use idem_core::request::{
-    Complete, Erase, Intent, OnLapse, Park, Query, Register, Release, Renew, Resolve, SaveCheckpoint,
+    Complete, Erase, Held, Intent, OnLapse, Park, Query, Register, Release, Renew, Resolve, SaveCheckpoint,
 };
 use idem_core::{
     AttemptId, Capabilities, Claim, Error, ErrorKind, Fingerprint, Grant, Label, Limits, MemoryStore,
@@ -23,11 +23,11 @@ use tokio::sync::{Notify, Semaphore};
 
 pub(crate) const LEASE: Duration = Duration::from_secs(30);
 
-pub(crate) fn secs(seconds: u64) -> Duration {
+pub(crate) const fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-pub(crate) fn millis(millis: u64) -> Duration {
+pub(crate) const fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
@@ -62,6 +62,11 @@ pub(crate) enum Fault {
     GateBefore(Arc<Gate>),
     /// The request is applied and its answer waits at the gate.
     GateAfter(Arc<Gate>),
+    /// The request is never applied and never answered.
+    Never,
+    /// The request is applied and its answer waits at the gate. If its caller goes away meanwhile, the store gives back
+    /// what it granted, as stores do (G-53).
+    Watched(Arc<Gate>),
     /// The answer arrives so much later.
     Slow(Duration),
     /// The request is applied and its answer is lost so much later, when the deciding clock stands at `wall_ms`.
@@ -181,6 +186,14 @@ impl Wired {
                 gate.pass().await;
                 answer
             }
+            Some(Fault::Never) => std::future::pending().await,
+            Some(Fault::Watched(gate)) => {
+                let answer = apply.await;
+                let mut orphaned = Orphaned(Some((self, attempt)));
+                gate.pass().await;
+                orphaned.0 = None;
+                answer
+            }
             Some(Fault::Slow(by)) => {
                 let answer = apply.await;
                 self.0.clock.advance(by);
@@ -193,6 +206,20 @@ impl Wired {
                 Err(Error::indeterminate("injected loss"))
             }
         }
+    }
+}
+
+/// Releases an attempt when it is dropped: what a store does for a caller that went away before its grant arrived.
+struct Orphaned<'w>(Option<(&'w Wired, AttemptId)>);
+
+impl Drop for Orphaned<'_> {
+    fn drop(&mut self) {
+        let Some((wired, attempt)) = self.0.take() else { return };
+        let release = Release::new(Held::new(op(), attempt));
+        let released = wired.0.inner.release(&release);
+        let mut released = std::pin::pin!(released);
+        let noop = &mut std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(released.as_mut().poll(noop).is_ready(), "a store in memory answers at once");
     }
 }
 
