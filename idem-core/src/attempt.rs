@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 /// The fence of a grant: strictly greater than that of every earlier grant of the same operation (G-14).
 ///
 /// Send it to systems that can refuse an older one. Below 2^53, so that scripts and JSON hold it exactly.
+#[doc(alias("fencing_token"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Fence(u64);
 

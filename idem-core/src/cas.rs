@@ -46,6 +46,7 @@ pub enum Swap {
 ///   or a random number is right, a counter that restarts with the row is not.
 /// - A record is stored whole; [`codec`](crate::codec) gives its bytes.
 /// - Errors: `Unavailable` only if certainly not applied, `Indeterminate` otherwise (G-50).
+#[doc(alias("backend", "optimistic_locking"))]
 #[async_trait]
 pub trait CasStore: Send + Sync + fmt::Debug {
     /// What identifies one stored state of an id.
@@ -55,6 +56,7 @@ pub trait CasStore: Send + Sync + fmt::Debug {
     async fn load(&self, id: &OperationId) -> Result<Option<(Record, Self::Version)>>;
 
     /// Puts `next` (or, if `None`, absence) in place of `expected` (or, if `None`, of absence).
+    #[doc(alias("put_if", "conditional_write"))]
     async fn compare_and_swap(
         &self,
         id: &OperationId,

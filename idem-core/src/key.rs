@@ -27,6 +27,7 @@ pub const PART_BYTES_MAX: usize = 512;
 /// assert_ne!(OperationId::new("a", "b", "c:d")?.encode(), OperationId::new("a", "b:c", "d")?.encode());
 /// # Ok::<(), idem_core::Error>(())
 /// ```
+#[doc(alias("idempotency_key", "request_id", "dedupe"))]
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OperationId {
     /// The three parts, one after the other; the two lengths make the reading unique (G-03).
@@ -131,6 +132,7 @@ impl fmt::Debug for OperationId {
 /// expired, different for every tenant, and not the caller's key (G-20).
 ///
 /// `Display` writes 64 hexadecimal digits; [`uuid`](Self::uuid) the same key as a UUID for systems that insist on one.
+#[doc(alias("idempotency_key"))]
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct DownstreamKey([u8; 32]);
 

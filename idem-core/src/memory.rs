@@ -39,6 +39,7 @@ use crate::wake::Bells;
 /// assert!(matches!(store.claim(&claim).await?, Claimed::Granted(_)));
 /// # Ok(()) }
 /// ```
+#[doc(alias("in_memory"))]
 #[derive(Clone)]
 pub struct MemoryStore(Arc<Inner>);
 

@@ -93,6 +93,7 @@ pub enum Mode {
 }
 
 /// What kind of effect the operation has: what may be done after a crash in the middle of it (G-18, G-19, G-23).
+#[doc(alias("exactly_once", "at_most_once", "at_least_once"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum EffectClass {
@@ -210,6 +211,7 @@ impl Attempt {
 }
 
 /// A fact that a holder recorded before its next foreign step (G-21).
+#[doc(alias("savepoint", "progress"))]
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Checkpoint {

@@ -120,6 +120,7 @@ impl Capabilities {
 ///   store's same-transaction methods (G-18, G-70).
 ///
 /// There are no default methods: whoever forwards or wraps a store forwards all of it.
+#[doc(alias("backend", "storage"))]
 #[async_trait]
 pub trait Store: Send + Sync + fmt::Debug {
     /// What this store promises.

@@ -80,6 +80,7 @@ impl fmt::Debug for Timestamp {
 /// assert!(Lease::new(Duration::ZERO).is_err());
 /// # Ok::<(), idem_core::Error>(())
 /// ```
+#[doc(alias("lock", "lock_timeout", "visibility_timeout"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Lease(u64);
 
@@ -121,6 +122,7 @@ impl Default for Lease {
 }
 
 /// How long something is kept after completion.
+#[doc(alias("expiry", "expiration"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Ttl {
@@ -172,6 +174,7 @@ impl Ttl {
 /// assert!(finite.response(Ttl::after(day * 31)).is_err());
 /// # Ok::<(), idem_core::Error>(())
 /// ```
+#[doc(alias("expiry", "expiration"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Retention {
     response: Ttl,

@@ -49,6 +49,7 @@ pub struct FingerprintKind {
 /// assert_ne!(Fingerprint::bytes(b"a"), Fingerprint::bytes(b"b"));
 /// assert_ne!(Fingerprint::bytes(b"a"), Fingerprint::bytes(b"a").version(2));
 /// ```
+#[doc(alias("request_hash", "payload_hash"))]
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fingerprint {
     kind: FingerprintKind,

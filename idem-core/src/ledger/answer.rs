@@ -28,6 +28,7 @@ use crate::time::Timestamp;
 /// assert_eq!(again.into_result()?, "hello Ada");
 /// # Ok(()) }
 /// ```
+#[doc(alias("duplicate"))]
 #[derive(Debug)]
 #[must_use = "an answer says whether the operation was done: match it, or use into_result"]
 #[non_exhaustive]

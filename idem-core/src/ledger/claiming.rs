@@ -117,6 +117,7 @@ impl Ledger {
     ///
     /// `Unavailable` when the store is away or the ledger is shutting down: nothing was run. `Indeterminate` when the
     /// store did not say: nothing was run here, and the claim may hold its lease until it lapses.
+    #[doc(alias("lock", "acquire"))]
     pub async fn claim(
         &self,
         id: &OperationId,

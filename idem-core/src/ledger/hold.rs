@@ -338,6 +338,7 @@ impl Hold {
     }
 
     /// Runs `work` and renews the lease meanwhile, in the same task: dropping this drops both.
+    #[doc(alias("heartbeat"))]
     pub async fn keep<F: Future>(&self, work: F) -> F::Output {
         let span = observe::span(&self.attempt, &self.attempt.policy().log_key);
         let mut work = pin!(work);

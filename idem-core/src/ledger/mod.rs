@@ -62,6 +62,7 @@ use waiting::Waiting;
 /// assert_eq!(answer.into_result()?, "invoice 1, attempt 1");
 /// # Ok(()) }
 /// ```
+#[doc(alias("idempotency", "dedupe", "deduplicate", "exactly_once"))]
 #[derive(Clone)]
 pub struct Ledger {
     inner: Arc<Inner>,
@@ -154,6 +155,7 @@ impl Ledger {
     /// # Panics
     ///
     /// A panic of the handler is passed on after the operation was parked (G-31).
+    #[doc(alias("once", "execute_once"))]
     pub async fn run<T, F, Fut>(
         &self,
         id: &OperationId,

@@ -21,6 +21,7 @@ use crate::time::{Lease, Retention};
 /// let ledger = Ledger::new(MemoryStore::new()).with(policy);
 /// # Ok::<(), idem_core::Error>(())
 /// ```
+#[doc(alias("config", "options"))]
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Policy {
