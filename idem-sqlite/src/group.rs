@@ -14,7 +14,7 @@ use rusqlite::{Connection, Transaction};
 
 use crate::error::work;
 use crate::readers;
-use crate::statements::{self, Found};
+use crate::statements::{self, Found, Place};
 
 /// What the transitions of a store decide by, beside record and request.
 #[derive(Debug, Clone)]
@@ -269,37 +269,45 @@ impl Work for Look {
 
 /// One batch of a sweep (G-43).
 pub(crate) struct SweepBatch {
-    pub(crate) limit: usize,
+    /// The last row that an earlier batch of the same sweep looked at.
+    pub(crate) after: Place,
+    /// How many rows it looks at.
+    pub(crate) rows: usize,
+    /// How many records it sweeps.
+    pub(crate) limit: u64,
 }
 
 /// What one batch of a sweep did.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct SweptBatch {
-    pub(crate) looked_at: usize,
+    /// Where the next batch goes on; `None`: there are no rows after this one's.
+    pub(crate) next: Option<Place>,
     pub(crate) erased: u64,
     pub(crate) purged: u64,
+    /// One row that cannot be read, which keeps no other from being swept.
+    pub(crate) corrupt: Option<Error>,
 }
 
 impl Work for SweepBatch {
     type Answer = SweptBatch;
 
     fn run(&mut self, group: &mut Group<'_>) -> Result<SweptBatch> {
-        let ids = statements::due(group.transaction, group.rules.now(), self.limit)?;
-        let mut swept = SweptBatch { looked_at: ids.len(), ..SweptBatch::default() };
-        let mut corrupt = None;
-        for id in ids {
-            match group.apply(&Sweep::new(id)) {
+        let due = statements::due(group.transaction, group.rules.now(), self.after, self.rows)?;
+        let next = due.last().filter(|_| due.len() == self.rows).map(|last| last.place);
+        let mut swept = SweptBatch { next, erased: 0, purged: 0, corrupt: None };
+        for row in due {
+            match row.id.and_then(|id| group.apply(&Sweep::new(id))) {
                 Ok(SweepStep::Erased) => swept.erased += 1,
                 Ok(SweepStep::Purged) => swept.purged += 1,
                 Ok(_) => {}
-                // A row that cannot be read must not keep the others from being swept.
-                Err(error) if error.kind() == ErrorKind::Corrupt => corrupt = Some(error),
+                Err(error) if error.kind() == ErrorKind::Corrupt => swept.corrupt = Some(error),
                 Err(error) => return Err(error),
             }
+            if swept.erased + swept.purged == self.limit {
+                swept.next = Some(row.place);
+                break;
+            }
         }
-        match corrupt {
-            Some(error) if swept.erased + swept.purged == 0 => Err(error),
-            _ => Ok(swept),
-        }
+        Ok(swept)
     }
 }

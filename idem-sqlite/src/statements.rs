@@ -184,18 +184,42 @@ fn unsigned(value: i64) -> Result<u64> {
     u64::try_from(value).map_err(|_| Error::corrupt("a column of the ledger holds a negative number"))
 }
 
-const DUE: &str = "SELECT tenant, operation, key FROM idem_operations WHERE sweep_at IS NOT NULL AND sweep_at <= ?1 \
-    ORDER BY sweep_at LIMIT ?2";
+/// Where a row stands in the order of sweeping: when it is due, and which row it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    sweep_at: i64,
+    row: i64,
+}
 
-/// At most `limit` operations that a sweep has to look at, the longest due first.
-pub(crate) fn due(connection: &Connection, now: Timestamp, limit: usize) -> Result<Vec<OperationId>> {
+impl Place {
+    /// Before every row.
+    pub(crate) const START: Self = Self { sweep_at: i64::MIN, row: i64::MIN };
+}
+
+/// A row that a sweep has to look at.
+#[derive(Debug)]
+pub(crate) struct Due {
+    /// Where it stands.
+    pub(crate) place: Place,
+    /// Which operation it is; `Corrupt` where that cannot be told.
+    pub(crate) id: Result<OperationId>,
+}
+
+const DUE: &str = "SELECT tenant, operation, key, sweep_at, id FROM idem_operations WHERE sweep_at IS NOT NULL AND \
+    sweep_at <= ?1 AND (sweep_at, id) > (?2, ?3) ORDER BY sweep_at, id LIMIT ?4";
+
+/// At most `limit` rows after `after` that a sweep has to look at, the longest due first.
+pub(crate) fn due(connection: &Connection, now: Timestamp, after: Place, limit: usize) -> Result<Vec<Due>> {
     let mut statement = connection.prepare_cached(DUE).map_err(work)?;
-    let mut rows = statement.query(params![number(now.as_millis())?, number(limit as u64)?]).map_err(work)?;
-    let mut ids = Vec::new();
+    let mut rows = statement
+        .query(params![number(now.as_millis())?, after.sweep_at, after.row, number(limit as u64)?])
+        .map_err(work)?;
+    let mut due = Vec::new();
     while let Some(row) = rows.next().map_err(work)? {
-        ids.push(read_id(row)?);
+        let place = Place { sweep_at: row.get(3).map_err(work)?, row: row.get(4).map_err(work)? };
+        due.push(Due { place, id: read_id(row) });
     }
-    Ok(ids)
+    Ok(due)
 }
 
 /// The id in the first three columns.

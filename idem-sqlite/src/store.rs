@@ -19,11 +19,11 @@ use tokio::sync::oneshot;
 
 use crate::bells;
 use crate::config::SqliteConfig;
-use crate::group::{Look, Rules, SweepBatch, SweptBatch};
+use crate::group::{Look, Rules, SweepBatch};
 use crate::readers::Readers;
 use crate::schema::{self, Instance};
 use crate::session::Session;
-use crate::statements;
+use crate::statements::{self, Place};
 use crate::writer::{self, Shared};
 
 /// A ledger in one SQLite file, which several processes of one host may share. Clones share it.
@@ -191,8 +191,19 @@ impl fmt::Debug for SqliteStore {
     }
 }
 
-/// Records that one batch of a sweep looks at: claims wait for no longer than these take.
-const SWEEP_BATCH: usize = 128;
+/// Rows that one batch of a sweep looks at: claims wait for no longer than these take.
+const SWEEP_ROWS: usize = 128;
+
+/// Batches of one sweep. It ends with them where most of what is due, some 10,000 rows, is kept or cannot be read.
+const SWEEP_BATCHES_MAX: usize = 80;
+
+/// What a sweep did. Rows that cannot be read are an error where they are all that it found.
+fn done(swept: Swept, corrupt: Option<Error>) -> Result<Swept> {
+    match corrupt {
+        Some(error) if swept.erased + swept.purged == 0 => Err(error),
+        _ => Ok(swept),
+    }
+}
 
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
@@ -290,26 +301,31 @@ impl Store for SqliteStore {
     }
 
     async fn sweep(&self, limit: usize) -> Result<Swept> {
-        let mut left = limit.clamp(1, PAGE_MAX);
+        let mut left = limit.clamp(1, PAGE_MAX) as u64;
         let mut swept = Swept::default();
-        loop {
+        let (mut after, mut corrupt) = (Place::START, None);
+        for _ in 0..SWEEP_BATCHES_MAX {
             let now = self.0.shared.rules.now();
             // Looking first keeps a sweep with nothing to do away from the write lock.
-            if self.0.readers.read(|connection| statements::due(connection, now, 1))?.is_empty() {
-                swept.more = false;
-                return Ok(swept);
+            if self.0.readers.read(|connection| statements::due(connection, now, after, 1))?.is_empty() {
+                return done(swept, corrupt);
             }
-            let batch = left.min(SWEEP_BATCH);
-            let done: SweptBatch = self.0.shared.ask(SweepBatch { limit: batch }).await?;
-            swept.erased += done.erased;
-            swept.purged += done.purged;
-            // Where nothing was done there is nothing to do now: the first rows are due by a smaller step than ours.
-            swept.more = done.looked_at == batch && done.erased + done.purged > 0;
-            left -= batch;
-            if !swept.more || left == 0 {
-                return Ok(swept);
+            let batch = SweepBatch { after, rows: SWEEP_ROWS, limit: left };
+            let batch = self.0.shared.ask(batch).await?;
+            swept.erased += batch.erased;
+            swept.purged += batch.purged;
+            corrupt = batch.corrupt.or(corrupt);
+            let Some(next) = batch.next else { return done(swept, corrupt) };
+            // What is kept, and what cannot be read, is passed: it must not hide what is due behind it.
+            after = next;
+            left = left.saturating_sub(batch.erased + batch.purged);
+            if left == 0 {
+                break;
             }
         }
+        // The next call begins at the front again. Where this one did nothing, it would do nothing either.
+        swept.more = swept.erased + swept.purged > 0;
+        done(swept, corrupt)
     }
 
     async fn changed(&self, id: &OperationId, version: u64) {

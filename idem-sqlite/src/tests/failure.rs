@@ -112,11 +112,47 @@ async fn a_damaged_row_keeps_no_other_from_being_swept() {
     assert_eq!(error.kind(), ErrorKind::Corrupt, "nothing is left but the damaged one");
 }
 
+/// More damaged rows than one batch looks at, due before all others: in their records, in their ids, and both.
+#[tokio::test]
+async fn many_damaged_rows_keep_no_other_from_being_swept() {
+    let fixture = Fixture::new().await;
+    let complete = async |key: &str| {
+        let grant = fixture.granted(key).await;
+        let retention = Retention::forever().response(Ttl::Millis(10)).unwrap();
+        let complete = Complete::new(grant.held(), Outcome::success().body("x"), retention);
+        fixture.store.complete(&complete).await.unwrap();
+    };
+    for n in 0..300 {
+        complete(&format!("bad{n}")).await;
+    }
+    fixture.clock.advance(Duration::from_millis(1));
+    for n in 0..3 {
+        complete(&format!("good{n}")).await;
+    }
+    let stranger = fixture.stranger();
+    stranger.execute("UPDATE idem_operations SET record = x'01' WHERE key LIKE 'bad%'", []).unwrap();
+    stranger.execute("UPDATE idem_operations SET tenant = '' WHERE key LIKE 'bad__'", []).unwrap();
+    let order: Vec<String> = stranger
+        .prepare("SELECT key FROM idem_operations ORDER BY sweep_at, id")
+        .unwrap()
+        .query_map([], |row| row.get(0))
+        .unwrap()
+        .collect::<Result<_, _>>()
+        .unwrap();
+    assert!(order[..300].iter().all(|key| key.starts_with("bad")), "they are in front");
+    fixture.clock.advance(Duration::from_secs(1));
+    let swept = fixture.store.sweep(2).await.unwrap();
+    assert_eq!((swept.erased, swept.purged, swept.more), (2, 0, true), "no more than was asked for");
+    let swept = fixture.store.sweep(2).await.unwrap();
+    assert_eq!((swept.erased, swept.purged, swept.more), (1, 0, false), "nothing is due behind it");
+    assert_eq!(fixture.store.sweep(2).await.unwrap_err().kind(), ErrorKind::Corrupt);
+}
+
 #[tokio::test]
 async fn rows_that_are_due_by_a_smaller_step_end_a_sweep() {
     let fixture = Fixture::with(|config| config.step_ms(0)).await;
     let retention = Retention::forgetting_identity(Ttl::Millis(1), Ttl::Millis(0), None).unwrap();
-    for n in 0..3 {
+    for n in 0..200 {
         let grant = fixture.granted(&format!("k{n}")).await;
         let complete = Complete::new(grant.held(), Outcome::success(), retention);
         fixture.store.complete(&complete).await.unwrap();
@@ -127,7 +163,14 @@ async fn rows_that_are_due_by_a_smaller_step_end_a_sweep() {
         crate::SqliteStore::open_with(hour.clock(std::sync::Arc::new(fixture.clock.clone()))).await.unwrap();
     let swept = other.sweep(2).await.unwrap();
     assert_eq!((swept.erased, swept.purged, swept.more), (0, 0, false), "there is nothing to do now");
-    assert_eq!(fixture.store.sweep(3).await.unwrap().purged, 3);
+    // What is kept is passed, more of it than one batch looks at, and what is due behind it is swept.
+    let grant = fixture.granted("late").await;
+    let response = Retention::forever().response(Ttl::Millis(1)).unwrap();
+    let complete = Complete::new(grant.held(), Outcome::success().body("x"), response);
+    fixture.store.complete(&complete).await.unwrap();
+    fixture.clock.advance(Duration::from_secs(1));
+    assert_eq!(other.sweep(2).await.unwrap().erased, 1);
+    assert_eq!(fixture.store.sweep(1000).await.unwrap().purged, 200);
 }
 
 #[tokio::test]
