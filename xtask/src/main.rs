@@ -5,6 +5,8 @@
 //! `cargo metadata`; adding one needs no change here.
 
 mod descendants;
+#[cfg(test)]
+mod documents;
 mod jobs;
 mod needs;
 mod process;
