@@ -19,28 +19,54 @@ pub(crate) fn absolute(config: &SqliteConfig) -> Result<PathBuf> {
     })
 }
 
-/// The path, if this file on this file system with this library is safe enough for the configuration.
+/// The symbolic links that one path may lead through, as many as Linux follows.
+const LINKS_MAX: usize = 40;
+
+/// Where the file at `path` is, or will be: SQLite follows symbolic links to it, and keeps its log and its shared memory
+/// beside the file that they lead to. `None`: there is no folder for it.
+fn real(path: &Path) -> Option<PathBuf> {
+    let mut path = path.to_owned();
+    for _ in 0..LINKS_MAX {
+        match std::fs::read_link(&path) {
+            Ok(target) => path = path.parent()?.join(target),
+            // No link, or nothing yet. What cannot be looked at shows when it is opened.
+            Err(_) => return Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?)),
+        }
+    }
+    None
+}
+
+/// Where the file is, if this file on this file system with this library is safe enough for the configuration.
 pub(crate) fn checked(config: &SqliteConfig) -> Result<PathBuf> {
+    checked_by(config, network_filesystem)
+}
+
+/// The same, as `network_filesystem` names the file system of a file or folder that is there.
+fn checked_by(
+    config: &SqliteConfig,
+    network_filesystem: impl Fn(&Path) -> Option<&'static str>,
+) -> Result<PathBuf> {
     let path = absolute(config)?;
-    let Some(folder) = path.parent().filter(|folder| folder.is_dir()) else {
-        return Err(Error::configuration(format!(
-            "the folder of the database file {} does not exist: make it first",
-            path.display()
-        )));
-    };
     if path.is_dir() {
         return Err(Error::configuration(format!(
             "{} is a folder: name a file for the database",
             path.display()
         )));
     }
-    if let Some(name) = network_filesystem(folder) {
+    let Some(real) = real(&path) else {
+        return Err(Error::configuration(format!(
+            "the folder of the database file {} does not exist, also where symbolic links lead to: make it first",
+            path.display()
+        )));
+    };
+    // A file can be mounted without its folder, and the other files come to be in the folder.
+    if let Some(name) = network_filesystem(&real).or_else(|| network_filesystem(real.parent()?)) {
         decide(
             config.network_filesystem,
             format!(
                 "{} is on {name}, a network file system, where SQLite's locks and shared memory are not reliable: use \
                  a local disk, or another store",
-                path.display()
+                real.display()
             ),
         )?;
     }
@@ -55,7 +81,7 @@ pub(crate) fn checked(config: &SqliteConfig) -> Result<PathBuf> {
             ),
         )?;
     }
-    Ok(path)
+    Ok(real)
 }
 
 fn decide(on_risk: OnRisk, sentence: String) -> Result<()> {
@@ -74,11 +100,11 @@ const fn has_wal_reset_bug(version: i32) -> bool {
     version >= 3_007_000 && version < 3_051_003 && !mended
 }
 
-/// The name of the network file system that `folder` is on.
+/// The name of the network file system that the file or folder at `path` is on.
 #[cfg(target_os = "linux")]
-fn network_filesystem(folder: &Path) -> Option<&'static str> {
-    // What cannot be asked is not refused: opening the file will tell.
-    let kind = rustix::fs::statfs(folder).ok()?.f_type;
+fn network_filesystem(path: &Path) -> Option<&'static str> {
+    // What is not there, or cannot be asked, is not refused: opening the file will tell.
+    let kind = rustix::fs::statfs(path).ok()?.f_type;
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -89,7 +115,7 @@ fn network_filesystem(folder: &Path) -> Option<&'static str> {
 
 /// On other systems nobody asks.
 #[cfg(not(target_os = "linux"))]
-fn network_filesystem(_folder: &Path) -> Option<&'static str> {
+fn network_filesystem(_path: &Path) -> Option<&'static str> {
     None
 }
 
@@ -146,6 +172,67 @@ mod tests {
         let error = decide(OnRisk::Refuse, "because".to_owned()).unwrap_err();
         assert_eq!((error.kind(), error.to_string()), (ErrorKind::Configuration, "because".to_owned()));
         assert!(decide(OnRisk::Warn, "because".to_owned()).is_ok());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_are_followed_to_where_the_file_is_or_will_be() {
+        use std::os::unix::fs::symlink;
+
+        let home = tempfile::tempdir().unwrap();
+        let root = home.path().canonicalize().unwrap();
+        let (local, remote) = (root.join("local"), root.join("remote"));
+        std::fs::create_dir(&local).unwrap();
+        std::fs::create_dir(&remote).unwrap();
+        std::fs::write(remote.join("there.db"), "").unwrap();
+        std::fs::write(local.join("mounted.db"), "").unwrap();
+        symlink(&remote, local.join("folder")).unwrap();
+        symlink(remote.join("there.db"), local.join("there.db")).unwrap();
+        symlink("../remote/missing.db", local.join("missing.db")).unwrap();
+        symlink("missing.db", local.join("chain.db")).unwrap();
+        symlink("folder/missing.db", local.join("both.db")).unwrap();
+        symlink("loop.db", local.join("loop.db")).unwrap();
+        symlink("nowhere/x.db", local.join("lost.db")).unwrap();
+        let check = |name: &str| {
+            checked_by(&SqliteConfig::new(local.join(name)), |path| {
+                let there = path.exists();
+                let mounted = path.ends_with("mounted.db");
+                (there && (path.starts_with(&remote) || mounted)).then_some("NFS")
+            })
+        };
+        for name in [
+            "folder/new.db",
+            "folder/there.db",
+            "there.db",
+            "missing.db",
+            "chain.db",
+            "both.db",
+            "mounted.db",
+            "folder/../remote/new.db",
+        ] {
+            let error = check(name).expect_err(name);
+            assert!(error.to_string().contains("is on NFS, a network file system"), "{name}: {error}");
+        }
+        for name in ["loop.db", "lost.db"] {
+            let error = check(name).expect_err(name);
+            assert_eq!(error.kind(), ErrorKind::Configuration);
+            assert!(error.to_string().contains("does not exist"), "{name}: {error}");
+        }
+        assert_eq!(check("plain.db").unwrap(), local.join("plain.db"));
+        symlink(local.join("plain.db"), remote.join("back.db")).unwrap();
+        assert_eq!(check("folder/back.db").unwrap(), local.join("plain.db"), "a link back to a local disk");
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn a_file_that_a_link_only_names_is_made_where_it_leads() {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::create_dir(home.path().join("disk")).unwrap();
+        std::os::unix::fs::symlink("disk/real.db", home.path().join("ledger.db")).unwrap();
+        let store = crate::SqliteStore::open(home.path().join("ledger.db")).await.unwrap();
+        assert!(home.path().join("disk/real.db-wal").exists());
+        assert!(!home.path().join("ledger.db-wal").exists());
+        store.close().await;
     }
 
     #[test]
