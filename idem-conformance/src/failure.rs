@@ -2,16 +2,25 @@
 
 use std::fmt;
 
+use crate::report::Timeline;
+
 /// Why a scenario failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     message: String,
+    timeline: Option<Timeline>,
 }
 
 impl Failure {
     /// A failure in words.
     pub(crate) fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into() }
+        Self { message: message.into(), timeline: None }
+    }
+
+    /// The same, with the history that shows it.
+    pub(crate) fn with_timeline(mut self, timeline: Timeline) -> Self {
+        self.timeline = Some(timeline);
+        self
     }
 
     /// The words.
@@ -19,11 +28,18 @@ impl Failure {
     pub fn message(&self) -> &str {
         &self.message
     }
+
+    /// The history that shows it, where it is a history that is wrong.
+    #[must_use]
+    pub const fn timeline(&self) -> Option<&Timeline> {
+        self.timeline.as_ref()
+    }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+        f.write_str(&self.message)?;
+        self.timeline.as_ref().map_or(Ok(()), |timeline| write!(f, "\n{timeline}"))
     }
 }
 

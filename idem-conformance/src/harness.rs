@@ -59,6 +59,12 @@ pub trait Harness: Send + Sync + fmt::Debug + 'static {
         Ok(())
     }
 
+    /// What a child process needs in its environment to open the same sites: where the server is that this process
+    /// was told of or started, for example. The harness of the child reads it.
+    fn environment(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
     /// Removes what [`open`](Self::open) made under the site's namespace; its folder is removed anyway.
     async fn teardown(&self, _site: &Site) {}
 

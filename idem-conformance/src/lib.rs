@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod backend;
 mod capability;
 mod cases;
 mod clock;
@@ -16,12 +17,13 @@ mod program;
 pub mod proxy;
 mod race;
 mod registry;
-mod report;
+pub mod report;
 mod rules;
 mod runner;
 mod site;
 mod watched;
 
+pub use backend::{Backend, Probed};
 pub use capability::{Capability, Declared, Support};
 pub use clock::SteppedClock;
 pub use crash::child::dispatch;

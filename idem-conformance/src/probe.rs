@@ -1,40 +1,42 @@
-//! Checks that what a harness declares is there, and says what it declines although it works.
+//! Checks that what a harness declares is there, and finds what it declines although it works.
 
 use std::sync::Arc;
 
 use idem_core::Store;
 use idem_core::request::Register;
 
+use crate::backend::Probed;
 use crate::capability::{Capability, Declared};
 use crate::env::{Env, id, intent};
 use crate::failure::{Failure, Verdict, ensure, ensure_eq};
 use crate::harness::Harness;
 use crate::runner::RUNTIME;
 
-/// Fails with a sentence when something is not declared, or declared and not there.
-pub(crate) fn probe(harness: &Arc<dyn Harness>) -> Result<(), String> {
-    let declared = harness.capabilities();
+/// Looks for everything that can be looked for.
+pub(crate) fn probe(harness: &Arc<dyn Harness>, declared: &Declared) -> Probed {
+    let mut probed = Probed::default();
     if let Some(unsaid) = declared.unsaid().first() {
-        return Err(format!(
-            "the harness says nothing about {unsaid}: support it, or decline it with a reason"
-        ));
+        probed.failure =
+            Some(format!("the harness says nothing about {unsaid}: support it, or decline it with a reason"));
+        return probed;
     }
-    let probed = RUNTIME.block_on(async {
+    let ended = RUNTIME.block_on(async {
         let env = Env::new(harness.clone(), 0, true, false)?;
-        let verdict = probe_all(&env, &declared).await;
+        let verdict = probe_all(&env, declared, &mut probed.under_claimed).await;
         env.tear_down().await;
         verdict
     });
-    probed.map_err(|failure| failure.to_string())
+    probed.failure = ended.err().map(|failure| failure.to_string());
+    probed
 }
 
-async fn probe_all(env: &Env, declared: &Declared) -> Verdict {
+async fn probe_all(env: &Env, declared: &Declared, under_claimed: &mut Vec<Capability>) -> Verdict {
     for capability in Capability::ALL {
         let Some(works) = works(env, capability).await? else { continue };
         let supported = declared.has(capability);
         ensure!(env, works || !supported, "{capability} is declared, and it is not there");
         if works && !supported {
-            eprintln!("under-claimed: {}: {capability} is declined, and it works", env.harness().name());
+            under_claimed.push(capability);
         }
     }
     Ok(())

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use idem_core::clock::{Clock, SystemClock};
 use libtest_mimic::{Arguments, Completion, Conclusion, Failed, Trial};
 
+use crate::backend::Backend;
 use crate::harness::Harness;
-use crate::probe;
 use crate::registry::{Scenario, scenarios};
-use crate::report;
-use crate::runner::{self, Options, RUNTIME};
+use crate::report::{self, Report, ScenarioReport, State, StoreReport};
+use crate::runner::{self, Options};
 
 /// Names backends, separated by commas, that must be available: one that is not fails instead of being skipped.
 const REQUIRE: &str = "IDEM_REQUIRE";
@@ -32,6 +32,11 @@ impl Program {
     pub const fn new(package: &'static str, target: &'static str) -> Self {
         Self { package, target }
     }
+
+    fn rerun(self, backend: &str, id: &str, seed: u64) -> String {
+        let Self { package, target } = self;
+        format!("{SEED}={seed} cargo test -p {package} --test {target} -- {backend}::{id}")
+    }
 }
 
 /// Runs every scenario on every harness, by the arguments of the process. [`main!`](crate::main!) calls this.
@@ -47,112 +52,112 @@ pub fn main(program: Program, harnesses: Vec<Arc<dyn Harness>>) -> ExitCode {
         Ok(seed) => seed,
         Err(complaint) => return refuse(&complaint),
     };
+    let began = SystemClock.elapsed();
     let required = required();
+    let mut report = Report::new(Some(seed), SystemClock.now().as_millis());
     let mut trials = Vec::new();
-    let mut skips = Vec::new();
-    let mut reachable = false;
-    let executed = Arc::new(AtomicU64::new(0));
+    let mut parts = Vec::new();
     for harness in harnesses {
-        let availability = RUNTIME.block_on(harness.available());
-        reachable |= availability.is_ok();
-        let must = required.contains(harness.name());
-        let plan = Plan {
-            program,
-            harness,
-            seed,
-            unavailable: availability.err(),
-            must,
-            executed: executed.clone(),
-        };
-        plan.add_to(&mut trials, &mut skips);
+        let backend = Backend::new(harness);
+        let must = required.contains(backend.name());
+        let part =
+            Arc::new(Part { program, seed, must, told: Mutex::new(StoreReport::new(&backend)), backend });
+        part.add_to(&mut trials);
+        parts.push(part);
     }
     if !arguments.list && !arguments.exact {
-        report::print_skips(&skips);
+        parts.iter().for_each(|part| report::print_skips(&part.told()));
     }
     let conclusion = libtest_mimic::run(&arguments, trials);
-    if arguments.list {
-        ExitCode::SUCCESS
-    } else {
-        verdict(&arguments, &conclusion, reachable, executed.load(Ordering::Relaxed))
+    report.took_ms =
+        u64::try_from(SystemClock.elapsed().saturating_sub(began).as_millis()).unwrap_or(u64::MAX);
+    report.stores = parts.iter().map(|part| part.told().clone()).collect();
+    if let Err(complaint) = report::write_shard(&report) {
+        return refuse(&complaint);
     }
+    if arguments.list {
+        return ExitCode::SUCCESS;
+    }
+    let reachable = parts.iter().any(|part| part.backend.unavailable().is_none());
+    verdict(&arguments, &conclusion, reachable, report.counts().executed())
 }
 
 /// One backend in this run.
-struct Plan {
+struct Part {
     program: Program,
-    harness: Arc<dyn Harness>,
+    backend: Backend,
     seed: u64,
-    unavailable: Option<String>,
     must: bool,
-    /// Scenarios that ran, over all backends.
-    executed: Arc<AtomicU64>,
+    /// What it did so far.
+    told: Mutex<StoreReport>,
 }
 
-impl Plan {
-    fn add_to(self, trials: &mut Vec<Trial>, skips: &mut Vec<(String, String)>) {
-        let declared = self.harness.capabilities();
-        let backend = self.harness.name();
-        let plan = Arc::new(self);
-        let mut add = |name: String,
-                       lack: Option<String>,
-                       body: Box<dyn FnOnce() -> Result<(), Failed> + Send>| {
-            let skip = match (&plan.unavailable, plan.must) {
-                (Some(reason), true) => {
-                    let message = format!("{backend} is required by {REQUIRE} and not available: {reason}");
-                    trials.push(Trial::test(name, move || Err(message.into())));
-                    return;
-                }
-                (Some(reason), false) => Some(format!("{backend} is not available: {reason}")),
-                (None, _) => lack,
-            };
-            trials.push(match skip {
-                // A skip is never a pass, also when it is asked for with `--ignored`.
-                Some(reason) => {
-                    skips.push((name.clone(), reason.clone()));
-                    Trial::ignorable_test(name, move || Ok(Completion::ignored_with(reason)))
-                        .with_ignored_flag(true)
-                }
-                None => Trial::test(name, body),
-            });
-        };
-        let probed = plan.clone();
-        add(
-            format!("{backend}::CAP::what_is_declared_is_there"),
-            None,
-            Box::new(move || probe::probe(&probed.harness).map_err(Failed::from)),
-        );
+impl Part {
+    fn told(&self) -> MutexGuard<'_, StoreReport> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add_to(self: &Arc<Self>, trials: &mut Vec<Trial>) {
+        let name = self.backend.name();
+        let probed = self.clone();
+        let probe = format!("{name}::CAP::what_is_declared_is_there");
+        trials.push(match self.backend.unavailable() {
+            Some(reason) if !self.must => skip(probe, format!("{name} is not available: {reason}")),
+            _ => Trial::test(probe, move || probed.probe()),
+        });
         for scenario in scenarios() {
-            let plan = plan.clone();
-            add(
-                scenario.name(backend),
-                declared.lacks(scenario.capabilities()),
-                Box::new(move || plan.run(scenario)),
-            );
+            let full_name = scenario.name(name);
+            let part = self.clone();
+            trials.push(match self.backend.skips(scenario) {
+                Some(reason) if !self.must || self.backend.unavailable().is_none() => {
+                    self.told().scenarios.push(ScenarioReport::new(scenario).skipped(reason.clone()));
+                    skip(full_name, reason)
+                }
+                _ => Trial::test(full_name, move || part.run(scenario)),
+            });
         }
+    }
+
+    /// Fails where the backend is required and not there.
+    fn reached(&self) -> Result<(), Failed> {
+        let name = self.backend.name();
+        self.backend.unavailable().map_or(Ok(()), |reason| {
+            Err(format!("{name} is required by {REQUIRE} and not available: {reason}").into())
+        })
+    }
+
+    fn probe(&self) -> Result<(), Failed> {
+        self.reached()?;
+        let probed = self.backend.probe();
+        self.told().probed(&probed);
+        for capability in &probed.under_claimed {
+            eprintln!("under-claimed: {}: {capability} is declined, and it works", self.backend.name());
+        }
+        probed.failure.map_or(Ok(()), |failure| Err(failure.into()))
     }
 
     fn run(&self, scenario: &'static Scenario) -> Result<(), Failed> {
+        self.reached()?;
+        let name = self.backend.name();
         let seed = runner::scenario_seed(self.seed, scenario.id());
-        self.executed.fetch_add(1, Ordering::Relaxed);
-        let ended = runner::run(&self.harness, scenario, Options::new(seed));
-        match ended.failure {
-            None => Ok(()),
-            Some(failure) => Err(report::failed(
-                self.program,
-                self.harness.name(),
-                scenario,
-                self.seed,
-                &failure,
-                &ended.evidence,
-            )
-            .into()),
-        }
+        let ended = runner::run(self.backend.harness(), scenario, Options::new(seed));
+        let rerun = self.program.rerun(name, scenario.id(), self.seed);
+        let report = ScenarioReport::new(scenario).ended(ended, rerun);
+        let told = report.told(name).to_string();
+        let passed = report.state == State::Passed;
+        self.told().scenarios.push(report);
+        if passed { Ok(()) } else { Err(told.into()) }
     }
+}
+
+/// A skip is never a pass, also when it is asked for with `--ignored`.
+fn skip(name: String, reason: String) -> Trial {
+    Trial::ignorable_test(name, move || Ok(Completion::ignored_with(reason))).with_ignored_flag(true)
 }
 
 /// Nothing executed is a failure, unless the filter named nothing of this program (as in `cargo test some_unit`) or no
 /// backend could be reached and none is required.
-fn verdict(arguments: &Arguments, conclusion: &Conclusion, reachable: bool, executed: u64) -> ExitCode {
+fn verdict(arguments: &Arguments, conclusion: &Conclusion, reachable: bool, executed: usize) -> ExitCode {
     let matched = conclusion.num_passed + conclusion.num_failed + conclusion.num_ignored;
     let names_a_scenario =
         arguments.exact || arguments.filter.as_deref().is_some_and(report::looks_like_a_scenario);
@@ -177,6 +182,7 @@ fn required() -> BTreeSet<String> {
 fn run_seed() -> Result<u64, String> {
     match std::env::var(SEED) {
         Ok(text) => text.parse().map_err(|_| format!("{SEED} is not a decimal number: {text:?}")),
-        Err(_) => Ok(fastrand::u64(..)),
+        // Short enough to be typed.
+        Err(_) => Ok(fastrand::u32(..).into()),
     }
 }

@@ -1,7 +1,5 @@
 //! The test program as its user sees it: names, skips, failures, exit codes.
 
-mod common;
-
 use std::process::{Command, ExitCode, Output};
 use std::sync::Arc;
 

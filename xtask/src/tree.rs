@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::process::{self, cargo};
 use crate::report::{Outcome, Report};
-use crate::rules::{self, CORE, DRIVERS, SUITE};
+use crate::rules::{self, CORE, DRIVERS, RUNNER, SUITE};
 use crate::workspace::{self, Workspace};
 
 /// Never built: a second TLS provider beside aws-lc-rs makes rustls panic at the first connection.
@@ -28,7 +28,9 @@ pub(crate) fn run(workspace: &Workspace, report: &mut Report) {
         }
         if workspace.has(SUITE) {
             let graph = resolved(&["--package", SUITE, "--no-default-features", "--edges", "normal,build"])?;
-            broken.extend(without_drivers(&format!("the library of {SUITE}"), &graph));
+            let owner = format!("the library of {SUITE}");
+            broken.extend(without_drivers(&owner, &graph));
+            broken.extend(without_runner(&owner, &graph));
         }
         let lock = std::fs::read_to_string(workspace::root().join("Cargo.lock")).context("Cargo.lock")?;
         let locked = parse_lock(&lock)?;
@@ -77,6 +79,12 @@ fn without_drivers(owner: &str, graph: &Graph) -> Vec<String> {
         member || DRIVERS.contains(&name.as_str()) || (owner == CORE && *name == SUITE)
     };
     graph.keys().filter(foreign).map(|name| format!("{owner} has `{name}` in its tree")).collect()
+}
+
+/// What only the suite's binary needs. A store that runs the suite from its tests would build it for nothing.
+fn without_runner(owner: &str, graph: &Graph) -> Vec<String> {
+    let foreign = RUNNER.iter().filter(|name| graph.contains_key(**name));
+    foreign.map(|name| format!("{owner} has `{name}` in its tree, which only its binary needs")).collect()
 }
 
 fn duplicates(locked: &Graph) -> Vec<String> {
@@ -149,6 +157,9 @@ mod tests {
         let with = format!("{TREE}sqlx-core v0.9.0\nidem-sqlite v0.1.0 (/w/idem-sqlite)\n");
         let graph = parse_tree(&with).unwrap();
         assert_eq!(without_drivers("the library of idem-conformance", &graph).len(), 2);
+        let runner = parse_tree(&format!("{TREE}maud v0.27.0\n")).unwrap();
+        assert_eq!(without_runner("the library of idem-conformance", &runner).len(), 1);
+        assert_eq!(without_runner("the library of idem-conformance", &graph), Vec::<String>::new());
         // For the core the suite itself is foreign too.
         assert_eq!(without_drivers(CORE, &graph).len(), 3);
     }

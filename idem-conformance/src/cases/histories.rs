@@ -85,8 +85,8 @@ async fn histories_are_linearizable(env: &Env) -> Verdict {
                 return Err(Failure::new(format!("the search for operation {key} ran out of steps")));
             }
         };
-        let text = timeline(history, key, &longest);
-        Err(Failure::new(format!("the history of operation {key} is not linearizable:\n{text}")))
+        let failure = Failure::new(format!("the history of operation {key} is not linearizable"));
+        Err(failure.with_timeline(timeline(history, key, &longest)))
     })
     .await
 }
@@ -96,8 +96,8 @@ async fn long_histories_keep_their_invariants(env: &Env) -> Verdict {
     let plan = Plan { clients: 8, laps: 20, calls_per_lap: 30, keys: 16, seed: env.seed(), number: 0 };
     histories(env, &stores, plan, |history, key| {
         if let Some(what) = broken(history, key) {
-            let text = timeline(history, key, &[]);
-            return Err(Failure::new(format!("operation {key}: {what}\n{text}")));
+            let failure = Failure::new(format!("operation {key}: {what}"));
+            return Err(failure.with_timeline(timeline(history, key, &[])));
         }
         ensure!(env, true, "the invariants of operation {key}");
         Ok(())

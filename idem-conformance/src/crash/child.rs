@@ -76,6 +76,7 @@ pub(crate) fn start_child(env: &Env, site: &Site, job: Job) -> Verdict<Child> {
     let program = std::env::current_exe().map_err(|error| broken(&error))?;
     Command::new(program)
         .env(TASK, task)
+        .envs(env.harness().environment())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -42,7 +42,7 @@ fn two_hundred_bad_histories_in_five_classes_are_rejected() {
         for (seed, Simulated { events, .. }, key) in struck(defect).take(SEEDS) {
             match check(&events, key) {
                 Checked::Violation { longest } => {
-                    let text = timeline(&events, key, &longest);
+                    let text = timeline(&events, key, &longest).to_string();
                     assert!(text.contains("    -  "), "something could not be placed: {text}");
                     rejected += 1;
                 }

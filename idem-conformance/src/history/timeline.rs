@@ -1,31 +1,22 @@
-//! A violation as a text that can be read.
+//! A history as a text that can be read.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::{Answer, Call, Event, of_key};
+use crate::report::{Moment, Timeline};
 
-/// The events of one operation, one a line, and which of them could be placed in which order.
-pub(crate) fn timeline(history: &[Event], key: usize, longest: &[usize]) -> String {
+/// The events of one operation, and which of them could be placed in which order.
+pub(crate) fn timeline(history: &[Event], key: usize, longest: &[usize]) -> Timeline {
     let events = of_key(history, key);
     let start = events.first().map_or(Duration::ZERO, |event| event.from);
-    let mut text = String::from("    client    from us   until us  order  call and answer\n");
-    for (index, event) in events.iter().enumerate() {
-        let place = longest.iter().position(|placed| *placed == index);
-        let order = place.map_or_else(|| "    -".to_owned(), |place| format!("{:>5}", place + 1));
-        let micros = |at: Duration| at.saturating_sub(start).as_nanos() / 1_000;
-        let answer = event.answer.map_or_else(|| "never learnt".to_owned(), shown);
-        // Writing to a string cannot fail.
-        let _ = writeln!(
-            text,
-            "    c{:<5} {:>10} {:>10}  {order}  {} -> {answer}",
-            event.client,
-            micros(event.from),
-            micros(event.until),
-            asked(event.call)
-        );
-    }
-    text
+    let nanos = |at: Duration| u64::try_from(at.saturating_sub(start).as_nanos()).unwrap_or(u64::MAX);
+    let moment = |(index, event): (usize, &Event)| {
+        let mut moment = Moment::new(event.client, nanos(event.from), nanos(event.until), asked(event.call));
+        moment.answer = event.answer.map(shown);
+        moment.order = longest.iter().position(|placed| *placed == index).map(|place| place + 1);
+        moment
+    };
+    Timeline::new(events.iter().enumerate().map(moment).collect())
 }
 
 fn asked(call: Call) -> String {

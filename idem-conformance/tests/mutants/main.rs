@@ -3,7 +3,7 @@
 //! Every mutant is pinned to the scenarios that fail on it. `IDEM_MUTANT=name` runs one of them as a backend of its own.
 
 mod bent;
-#[path = "../common/file_store.rs"]
+#[path = "../../src/bin/idem-conformance/stores/file_store.rs"]
 mod file_store;
 mod folder;
 mod ground;
