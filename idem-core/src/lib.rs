@@ -1,4 +1,4 @@
-//! The contract of the operation ledger, and everything in it that is the same for every store.
+#![doc = include_str!("../README.md")]
 
 pub mod answer;
 mod attempt;

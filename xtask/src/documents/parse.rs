@@ -93,23 +93,26 @@ fn is_rust(info: &str) -> bool {
     info.is_empty() || info.split(',').any(|word| known.contains(&word))
 }
 
-/// How a link names a heading.
+/// How a link names a heading: by its words, without where they lead.
 fn anchor(heading: &str) -> String {
-    let kept = heading.to_lowercase();
-    kept.chars()
-        .filter(|c| c.is_alphanumeric() || " -_".contains(*c))
-        .map(|c| if c == ' ' { '-' } else { c })
-        .collect()
+    let mut words = String::new();
+    for part in heading.split("](") {
+        let text = if words.is_empty() { part } else { part.split_once(')').map_or("", |(_, text)| text) };
+        words.push_str(text);
+    }
+    let words = words.to_lowercase();
+    let kept = words.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
 #[test]
 fn a_document_is_taken_apart() {
-    let text = "# A title: `x`\n\nSee `src/a.rs`, [b](b.md#c) and [d](https://d) or `cargo test\n  -p a`.\n\n- a\n\n    cargo doc \\\n      --open # all\n\n\
+    let text = "# [A](a.rs) title: `x`\n\nSee `src/a.rs`, [b](b.md#c) and [d](https://d) or `cargo test\n  -p a`.\n\n- a\n\n    cargo doc \\\n      --open # all\n\n\
         ```rust,no_run\n# hidden\nlet a = `1`;\n```\n\n```sh\n$ cargo run\n```\n";
     let document = Document::of(text);
     assert_eq!(document.anchors, ["a-title-x"]);
     assert_eq!(document.spans, ["x", "src/a.rs", "cargo test -p a"]);
-    assert_eq!(document.links, ["b.md#c"]);
+    assert_eq!(document.links, ["a.rs", "b.md#c"]);
     assert_eq!(document.commands, ["cargo test -p a", "cargo doc        --open", "cargo run"]);
     assert_eq!(document.rust, ["# hidden\nlet a = `1`;\n"]);
 }
