@@ -76,6 +76,13 @@ impl Site {
         }
     }
 
+    /// The clock that the scenario steps; `None` where it runs on the real one. For a store that is decided by its
+    /// server: without a stepped clock it is to be left to the server's own.
+    #[must_use]
+    pub fn stepped_clock(&self) -> Option<Arc<dyn Clock>> {
+        self.stepped.as_ref().map(|clock| Arc::new(clock.clone()) as Arc<dyn Clock>)
+    }
+
     /// The clock of this handle's own process: for a store that is decided by its callers. Some scenarios skew it, by
     /// at most the [guard](idem_core::Capabilities::guard_ms) that such a store declares, or by hours for a store that
     /// must not look at it.
@@ -182,6 +189,7 @@ mod tests {
     #[test]
     fn a_site_is_found_again_by_its_locator() {
         let site = Site::new(fresh_namespace(), "/nowhere".into(), Some(fresh_clock())).skewed_ms(-7);
+        assert!(site.stepped_clock().is_some());
         let text = serde_json::to_string(&site.locator()).unwrap();
         let again = Site::located(serde_json::from_str(&text).unwrap());
         assert_eq!((again.namespace(), again.dir()), (site.namespace(), site.dir()));

@@ -1,0 +1,2 @@
+-- Reads the record and the clock.
+return undecided(clock())
