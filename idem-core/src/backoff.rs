@@ -8,7 +8,8 @@ use crate::attempt::with_rng;
 
 /// How often and with which pauses a call is repeated.
 ///
-/// The pause before repetition `n` (from 0) is uniform in `0..=min(cap, base * 2^n)`.
+/// The pause before repetition `n` (from 0) is uniform in whole microseconds from 1 to `min(cap, base * 2^n)`: a call is
+/// never repeated at once, unless `base` or `cap` is zero.
 ///
 /// ```
 /// use std::time::Duration;
@@ -57,11 +58,13 @@ impl Backoff {
     }
 }
 
-/// A uniform time in `0..=ceiling`.
+/// A uniform time in whole microseconds from 1 to `ceiling`; zero only where that is below one.
+///
+/// A pause of nothing would be no pause, and who waits for it on an injected clock would wait in vain.
 #[must_use]
 pub(crate) fn jitter(ceiling: Duration) -> Duration {
     let micros = u64::try_from(ceiling.as_micros()).unwrap_or(u64::MAX);
-    Duration::from_micros(with_rng(|rng| rng.random_range(0..=micros)))
+    Duration::from_micros(with_rng(|rng| rng.random_range(micros.min(1)..=micros)))
 }
 
 #[cfg(test)]
@@ -76,5 +79,14 @@ mod tests {
         assert!(pauses.iter().all(|pause| *pause <= Duration::from_millis(50)));
         let distinct: std::collections::HashSet<_> = pauses.iter().collect();
         assert!(distinct.len() > 20, "full jitter spreads the callers");
+    }
+
+    #[test]
+    fn a_pause_is_never_nothing() {
+        let micro = Duration::from_micros(1);
+        for _ in 0..64 {
+            assert_eq!(jitter(micro), micro, "of 0 and 1 microseconds only one is a pause");
+        }
+        assert_eq!(jitter(Duration::ZERO), Duration::ZERO, "who asks for no pause gets none");
     }
 }
