@@ -33,7 +33,7 @@ use crate::time::Timestamp;
 #[must_use = "an answer says whether the operation was done: match it, or use into_result"]
 #[non_exhaustive]
 pub enum Answer<T> {
-    /// It ran now, and its result is stored.
+    /// It ran now, and its result is stored: this is the result as it is stored.
     Executed(T),
     /// It was done before: this is its result.
     Replayed(T),
@@ -77,7 +77,7 @@ pub enum Answer<T> {
         /// Since when.
         since: Timestamp,
     },
-    /// The handler ran, and what it returned could not be stored as the operation's result.
+    /// The handler ran, and what it returned is not what later callers get.
     Unrecorded {
         /// What the handler returned.
         result: Result<T, Failure>,
@@ -86,7 +86,7 @@ pub enum Answer<T> {
     },
 }
 
-/// Why a handler's result is not the stored one.
+/// Why a handler's result is not what later callers get.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Unrecorded {
@@ -96,6 +96,9 @@ pub enum Unrecorded {
     OutcomeConflict,
     /// The store did not confirm it in time; it may be stored.
     Store(Error),
+    /// It is stored, and no later caller can read it as the result's type: a defect of that type. The operation is done
+    /// and is not run again; a corrected type reads what is stored, if anything could be written.
+    Unreadable(Error),
 }
 
 /// A failure that is stored and replayed (G-31).
@@ -293,6 +296,9 @@ impl<T> fmt::Display for Answer<T> {
                 ),
                 Unrecorded::Store(error) => {
                     write!(f, "it ran here, but the store did not confirm the result ({error}): ask again")
+                }
+                Unrecorded::Unreadable(error) => {
+                    write!(f, "it ran here and is stored as done, but nobody can read its result: {error}")
                 }
             },
         }

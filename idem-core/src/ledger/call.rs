@@ -15,7 +15,7 @@ use super::answer::{Answer, Failed, Failure, FailureKind, Unrecorded};
 use super::claiming::Begin;
 use super::hold::{Attempt, Hold};
 use super::recovery::{Recovery, Verdict};
-use super::value::encode;
+use super::value::{Kept, kept};
 use crate::answer::{Completed, Parked, Released};
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprints;
@@ -211,18 +211,26 @@ enum Recovered<T> {
     ClaimAgain,
 }
 
-async fn recover<T: Serialize, R: Reconcile<T>>(recovery: Recovery, reconciler: R) -> Result<Recovered<T>> {
+async fn recover<T, R>(recovery: Recovery, reconciler: R) -> Result<Recovered<T>>
+where
+    T: Serialize + DeserializeOwned,
+    R: Reconcile<T>,
+{
     let attempt = recovery.attempt().clone();
     let work = async move {
         let verdict = match reconciler.decide(attempt).await {
             Ok(verdict) => verdict,
             Err(failure) => Verdict::Unknown(failure.to_string()),
         };
-        let outcome =
-            if let Verdict::Happened(value) = &verdict { encode(value) } else { Outcome::success() };
-        (outcome, verdict)
+        match verdict {
+            Verdict::Happened(value) => {
+                let Kept { outcome, value, unreadable } = kept(value);
+                (outcome, unreadable, Verdict::Happened(value))
+            }
+            verdict => (Outcome::success(), None, verdict),
+        }
     };
-    let (outcome, verdict) = match recovery.keep(caught(work)).await {
+    let (outcome, unreadable, verdict) = match recovery.keep(caught(work)).await {
         Ok(decided) => decided,
         Err(panic) => {
             // As for a handler: nothing is known, and the panic is passed on (G-31).
@@ -233,7 +241,7 @@ async fn recover<T: Serialize, R: Reconcile<T>>(recovery: Recovery, reconciler: 
     match verdict {
         Verdict::Happened(value) => {
             let settled = recovery.complete(outcome).await;
-            Ok(Recovered::Answer(match why_unrecorded(settled) {
+            Ok(Recovered::Answer(match why_unrecorded(settled).or(unreadable.map(Unrecorded::Unreadable)) {
                 None => Answer::Replayed(value),
                 Some(why) => Answer::Unrecorded { result: Ok(value), why },
             }))
@@ -310,18 +318,21 @@ async fn park_quietly(recovery: Recovery, note: &str) {
 /// Runs the handler under the hold and settles by what it returned.
 async fn execute<T, F, Fut>(hold: Hold, handler: F) -> Result<Answer<T>>
 where
-    T: Serialize,
+    T: Serialize + DeserializeOwned,
     F: FnOnce(Attempt) -> Fut,
     Fut: Future<Output = std::result::Result<T, Failure>>,
 {
     let attempt = hold.attempt().clone();
-    // Writing the result is the application's code too, so its panic is caught with the handler's.
-    let work = async move { handler(attempt).await.map(|value| (encode(&value), value)) };
+    // Writing and reading the result is the application's code too, so its panic is caught with the handler's.
+    let work = async move { handler(attempt).await.map(kept) };
     match hold.keep(caught(work)).await {
-        Ok(Ok((outcome, value))) => Ok(match why_unrecorded(hold.complete(outcome).await) {
-            None => Answer::Executed(value),
-            Some(why) => Answer::Unrecorded { result: Ok(value), why },
-        }),
+        Ok(Ok(Kept { outcome, value, unreadable })) => {
+            let settled = hold.complete(outcome).await;
+            Ok(match why_unrecorded(settled).or(unreadable.map(Unrecorded::Unreadable)) {
+                None => Answer::Executed(value),
+                Some(why) => Answer::Unrecorded { result: Ok(value), why },
+            })
+        }
         Ok(Err(failure)) => settle_failure(hold, failure).await,
         Err(panic) => {
             if let Err(error) = hold.park("the handler panicked").await {

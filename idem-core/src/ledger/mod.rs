@@ -144,6 +144,11 @@ impl Ledger {
     /// The handler is polled inline: dropping this future drops it, nothing is written, and its lease lapses. Where a
     /// dropped caller must not cut an effect in half, use [`run_detached`](Self::run_detached).
     ///
+    /// The result is stored as JSON, and the first caller gets what that JSON is read back as, like everybody after it: a
+    /// field that is skipped is skipped at once, and not only in replays. Where the JSON is not read back, as for a NaN,
+    /// the first caller is told by [`Unrecorded::Unreadable`] with the handler's value; the operation is done all the
+    /// same, and later callers get `Corrupt`, or [`Answer::Omitted`] where the value could not be written at all.
+    ///
     /// A lapsed lease of an opaque effect is parked; under a [`Policy::keyed`] the handler is run again with the same
     /// downstream key. With a reconciler, see [`call`](Self::call).
     ///

@@ -26,26 +26,53 @@ impl Outcome {
     ///
     /// `InvalidInput` for a value that JSON cannot hold, such as a map with keys that are not text.
     pub fn json<T: Serialize + ?Sized>(value: &T) -> Result<Self> {
-        let body = serde_json::to_vec(value).map_err(|error| {
-            Error::with_source(
-                ErrorKind::InvalidInput,
-                "a result cannot be written as JSON: change its type",
-                error,
-            )
-        })?;
-        // Kept as it is, perhaps for good: without the room that it grew into.
-        Ok(Self::success().body(body.into_boxed_slice()))
+        Ok(Self::success().body(written(value)?))
     }
 }
 
-/// The outcome of a handler that returned `value`. What JSON cannot hold is completed without body: the effect
-/// happened, and it must not run again for that (G-17, G-33).
-pub(super) fn encode<T: Serialize>(value: &T) -> Outcome {
-    Outcome::json(value).unwrap_or_else(|error| {
-        // Without its cause: what a type's own `Serialize` says may quote the value (G-91).
-        tracing::warn!(%error, "a result is stored without body");
-        Outcome::success()
-    })
+fn written<T: Serialize + ?Sized>(value: &T) -> Result<Box<[u8]>> {
+    let body = serde_json::to_vec(value).map_err(|error| {
+        Error::with_source(
+            ErrorKind::InvalidInput,
+            "a result cannot be written as JSON: change its type",
+            error,
+        )
+    })?;
+    // Kept as it is, perhaps for good: without the room that it grew into.
+    Ok(body.into_boxed_slice())
+}
+
+/// What a handler returned, on its way to the store and to the first caller.
+pub(super) struct Kept<T> {
+    /// What is stored.
+    pub(super) outcome: Outcome,
+    /// The value as its JSON gives it back: what every later caller gets (G-30). Where it does not, the value itself.
+    pub(super) value: T,
+    /// Why no later caller will get the value.
+    pub(super) unreadable: Option<Error>,
+}
+
+/// Takes `value` through its JSON, so that the first caller sees what the later ones will see, and learns it if they
+/// will see nothing. Reading it back is the only check that is sound: whether a type gives back what it wrote may differ
+/// from value to value.
+///
+/// The effect happened and must not run again for the type of its result (G-17): what was written is stored, for people
+/// and for a corrected type to read; what cannot be written is completed without body.
+pub(super) fn kept<T: Serialize + DeserializeOwned>(value: T) -> Kept<T> {
+    let body = match written(&value) {
+        Ok(body) => body,
+        Err(error) => return Kept { outcome: Outcome::success(), value, unreadable: Some(error) },
+    };
+    let read = decode(&body);
+    let outcome = Outcome::success().body(body);
+    match read {
+        Ok(value) => Kept { outcome, value, unreadable: None },
+        Err(error) => Kept { outcome, value, unreadable: Some(error) },
+    }
+}
+
+fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T> {
+    serde_json::from_slice(body).map_err(|error| undecodable(&error))
 }
 
 impl Failed {
@@ -109,7 +136,7 @@ impl<T: DeserializeOwned> Answer<T> {
         match (&outcome.kind, &outcome.content) {
             (OutcomeKind::Failure, _) => Ok(Self::Failed { failure: Failed::of(&outcome), replayed: true }),
             (OutcomeKind::Success, Content::Kept { body: Some(body), .. }) => {
-                serde_json::from_slice(body).map(Self::Replayed).map_err(|error| undecodable(&error))
+                decode(body).map(Self::Replayed)
             }
             (OutcomeKind::Success, _) => Ok(Self::Omitted { outcome: Box::new(outcome), completed_at }),
         }

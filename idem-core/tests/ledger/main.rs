@@ -14,6 +14,7 @@ mod deadlines;
 mod heartbeat;
 mod panics;
 mod recovery;
+mod results;
 mod retries;
 mod settings;
 mod shutdown;
