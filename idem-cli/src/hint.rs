@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 
 use idem_core::OperationId;
 
+use crate::store::redacted;
+
 /// What goes into every one of them: how the ledger was named.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Hints {
@@ -45,7 +47,7 @@ impl Hints {
     fn line(&self, command: &str, id: &OperationId) -> String {
         let mut text = format!("idem {command} ");
         if let Some(store) = &self.store {
-            let _ = write!(text, "{} ", option("store", &store.to_string_lossy()));
+            let _ = write!(text, "{} ", option("store", &redacted(&store.to_string_lossy())));
         }
         text.push_str(&options(id));
         text
@@ -123,5 +125,6 @@ mod tests {
         assert_eq!(line(Some("a b"), None), "idem show --store 'a b' --tenant t --operation o --key k");
         assert_eq!(line(Some("a"), Some("a")), line(None, None));
         assert_eq!(line(Some("a"), Some("b")), "idem show --store a --tenant t --operation o --key k");
+        assert!(line(Some("redis://u:secret@h"), None).contains(" --store redis://u:PASSWORD@h --tenant"));
     }
 }

@@ -60,7 +60,12 @@ fn fmt(_workspace: &Workspace, report: &mut Report) {
 
 fn clippy(_workspace: &Workspace, report: &mut Report) {
     report.step("clippy", || {
-        process::run(cargo().args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
+        // What is not built by default is linted too, and what is built by default is linted as it is.
+        for features in [&[][..], &["--all-features"]] {
+            let mut command = cargo();
+            command.args(["clippy", "--workspace", "--all-targets"]).args(features);
+            process::run(command.args(["--", "-D", "warnings"]))?;
+        }
         Ok(Outcome::Passed)
     });
 }

@@ -16,6 +16,9 @@ use crate::workspace::Workspace;
 /// Every kind of target but benchmarks, which measure and prove nothing.
 const TARGETS: &[&str] = &["--lib", "--bins", "--tests", "--examples"];
 
+/// A store that is built in only when asked for has its tests of the command too.
+const EVERYTHING: &str = "--all-features";
+
 /// The integration test that holds a package's loom models.
 const LOOM_TEST: &str = "loom";
 
@@ -36,9 +39,9 @@ pub(crate) fn run(workspace: &Workspace, report: &mut Report) {
         report.step("tests", || Ok(Outcome::Skipped("they do not build".to_owned())));
     }
     watched_step(report, "doc tests", |tally| {
-        process::run_watched(cargo().args(["test", "--workspace", "--doc", "--no-fail-fast"]), |line| {
-            tally.see(line);
-        })
+        let mut command = cargo();
+        command.args(["test", "--workspace", EVERYTHING, "--doc", "--no-fail-fast"]);
+        process::run_watched(&mut command, |line| tally.see(line))
     });
     loom(workspace, report);
 }
@@ -59,9 +62,10 @@ fn watched_step(report: &mut Report, name: &str, body: impl FnOnce(&mut Tally) -
 /// Builds the test programs and says how many there are.
 fn build() -> Result<usize> {
     // The target kinds below build an example as a test program; tests that drive one as a process need the program.
-    process::run(cargo().args(["build", "--workspace", "--examples"]))?;
+    process::run(cargo().args(["build", "--workspace", "--examples", EVERYTHING]))?;
     let mut command = cargo();
-    command.args(["test", "--workspace", "--no-run", "--message-format", "json-render-diagnostics"]);
+    command.args(["test", "--workspace", EVERYTHING, "--no-run"]);
+    command.args(["--message-format", "json-render-diagnostics"]);
     command.args(TARGETS);
     process::announce(&command);
     count_test_programs(&process::capture(&mut command)?)
@@ -83,7 +87,7 @@ fn count_test_programs(messages: &str) -> Result<usize> {
 
 fn run_built(programs: usize, servers: &Servers, tally: &mut Tally) -> Result<()> {
     let mut command = cargo();
-    command.args(["test", "--workspace", "--no-fail-fast"]).args(TARGETS);
+    command.args(["test", "--workspace", EVERYTHING, "--no-fail-fast"]).args(TARGETS);
     // One server for all programs; without this each would start its own.
     command.envs(servers.urls());
     process::run_watched(&mut command, |line| tally.see(line))?;

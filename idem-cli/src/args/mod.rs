@@ -31,7 +31,7 @@ Examples:
 #[derive(Debug, Parser)]
 #[command(name = "idem", version, disable_help_subcommand = true, max_term_width = 110)]
 pub(crate) struct Cli {
-    /// The ledger: sqlite:PATH, or just PATH. [default: a file in the XDG state directory]
+    /// The ledger: sqlite:PATH, just PATH, or redis://HOST [default: a file in the XDG state directory]
     #[arg(long, global = true, value_name = "URL", env = "IDEM_STORE", hide_env_values = true)]
     pub(crate) store: Option<OsString>,
     #[command(subcommand)]

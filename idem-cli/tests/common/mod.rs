@@ -21,9 +21,10 @@ use std::time::{Duration, Instant};
 /// The longest that anything here is waited for before the test fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A folder of its own with a ledger in it.
+/// A folder of its own, and a ledger: a file in it, unless it is said to be elsewhere.
 pub(crate) struct Place {
     folder: tempfile::TempDir,
+    store: String,
 }
 
 /// What a process did.
@@ -71,7 +72,12 @@ impl Out {
 
 impl Place {
     pub(crate) fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap() }
+        Self::at("ledger.db")
+    }
+
+    /// With the ledger at `store`.
+    pub(crate) fn at(store: &str) -> Self {
+        Self { folder: tempfile::tempdir().unwrap(), store: store.to_owned() }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -101,7 +107,7 @@ impl Place {
         command
             .args(args)
             .current_dir(self.folder.path())
-            .env("IDEM_STORE", "ledger.db")
+            .env("IDEM_STORE", &self.store)
             .env("USER", "tester")
             .env_remove("XDG_STATE_HOME")
             .stdin(Stdio::null())
