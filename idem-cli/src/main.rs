@@ -1,12 +1,13 @@
 //! `idem`: runs a command once per key and gives every later caller its output and exit status.
 //!
 //! `args` is the command line, `run` the command that runs others, `manage` the commands for people who look after a
-//! ledger, `store` the way from a URL to one.
+//! ledger, `store` the way from a URL to one, `defect` what becomes of a call in which idem itself fails.
 
 #[cfg(not(unix))]
 compile_error!("idem passes signals on to processes as Unix does, and is built for Unix only");
 
 mod args;
+mod defect;
 mod exit;
 mod help;
 mod hint;
@@ -24,11 +25,14 @@ use args::{Cli, Command, Parsed};
 use exit::Exit;
 
 fn main() -> ExitCode {
-    let arguments: Vec<_> = std::env::args_os().collect();
-    let exit = match args::parse(&arguments) {
-        Parsed::Command(cli) => dispatch(*cli),
-        Parsed::Exit(exit) => exit,
-    };
+    defect::tell();
+    let exit = defect::guard(|| {
+        let arguments: Vec<_> = std::env::args_os().collect();
+        match args::parse(&arguments) {
+            Parsed::Command(cli) => dispatch(*cli),
+            Parsed::Exit(exit) => exit,
+        }
+    });
     exit.end()
 }
 

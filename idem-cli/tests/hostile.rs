@@ -63,9 +63,19 @@ fn a_huge_command_line_is_fingerprinted_and_run() {
 fn a_ledger_that_cannot_be_is_told_before_anything_runs() {
     let place = Place::new();
     std::fs::create_dir(place.path("folder")).unwrap();
+    std::os::unix::fs::symlink("loop", place.path("loop")).unwrap();
     place.write("file", "x");
     place.write("garbage", [7; 5000]);
-    for store in ["folder", "file/ledger.db", "missing/ledger.db", "garbage", "sqlite:"] {
+    for store in [
+        "folder",
+        "file/ledger.db",
+        "missing/ledger.db",
+        "garbage",
+        "sqlite:",
+        "loop",
+        "/dev/null",
+        "/dev/full",
+    ] {
         let out =
             place.idem(["run", "--key", "k", "--store", store, "--", "sh", "-c", "echo run >> runs.txt"]);
         out.says(78, "");
@@ -85,6 +95,63 @@ fn a_ledger_that_cannot_be_is_told_before_anything_runs() {
     }
     assert_eq!(place.runs(), 0);
     assert_eq!(std::fs::read(place.path("garbage")).unwrap(), [7; 5000]);
+}
+
+#[test]
+fn a_look_changes_no_file_that_is_no_ledger() {
+    let place = Place::new();
+    let app = rusqlite::Connection::open(place.path("ledger.db")).unwrap();
+    app.execute_batch("CREATE TABLE mine (a)").unwrap();
+    drop(app);
+    let before = std::fs::read(place.path("ledger.db")).unwrap();
+    for content in [before.as_slice(), b""] {
+        place.write("ledger.db", content);
+        for command in [
+            "list",
+            "stats",
+            "sweep",
+            "show --key k",
+            "erase --key k",
+            "resolve --key k --did-not-happen --reason r",
+        ] {
+            place.idem(command.split(' ')).says(78, "there is no ledger in ");
+            assert_eq!(std::fs::read(place.path("ledger.db")).unwrap(), content, "{command}");
+        }
+        assert_eq!(std::fs::read_dir(place.path("")).unwrap().count(), 1);
+    }
+    assert_eq!(
+        place.sh("--key k", "echo hello").parts(),
+        (Some(0), "hello\n", ""),
+        "whoever runs may make one"
+    );
+}
+
+#[test]
+fn a_process_that_may_open_few_files_is_told_so_or_does_all() {
+    let place = Place::new();
+    place.write("in", "x");
+    let idem = env!("CARGO_BIN_EXE_idem");
+    let (mut refused, mut done) = (0, 0);
+    // With fewer the program itself is not loaded.
+    for limit in 6..44 {
+        let options = format!("--key k{limit} --input in --fingerprint-file in --report report.json");
+        for command in [format!("run {options} -- sh -c 'echo run >> runs.txt'"), "migrate".to_owned()] {
+            let limited = format!("ulimit -n {limit}; exec {idem} {command}");
+            let mut shell = std::process::Command::new("sh");
+            shell.args(["-c", &limited]).current_dir(place.path("")).env("IDEM_STORE", "ledger.db");
+            let out: common::Out = shell.output().unwrap().into();
+            if out.code == Some(0) {
+                done += 1;
+            } else {
+                refused += 1;
+                out.says(69, "fewer than 32 more files can be opened: raise the limit (ulimit -n)");
+            }
+        }
+    }
+    assert!(refused > 0 && done > 0, "{refused} {done}");
+    assert_eq!(place.idem(["list", "--json"]).stdout.lines().count(), place.runs());
+    let states = place.idem(["stats", "--json"]).json();
+    assert_eq!(states["completed"].as_u64(), u64::try_from(place.runs()).ok());
 }
 
 #[test]

@@ -81,6 +81,7 @@ pub struct SqliteConfig {
     pub(crate) step_ms: u64,
     pub(crate) network_filesystem: OnRisk,
     pub(crate) outdated_sqlite: OnRisk,
+    pub(crate) existing: bool,
     pub(crate) readers: usize,
     pub(crate) group_max: usize,
     pub(crate) queue_capacity: usize,
@@ -100,6 +101,7 @@ impl SqliteConfig {
             step_ms: DEFAULT_STEP_MS,
             network_filesystem: OnRisk::default(),
             outdated_sqlite: OnRisk::default(),
+            existing: false,
             readers: cores.clamp(2, 16),
             group_max: 512,
             queue_capacity: 4096,
@@ -168,6 +170,14 @@ impl SqliteConfig {
     #[must_use]
     pub const fn outdated_sqlite(mut self, on_risk: OnRisk) -> Self {
         self.outdated_sqlite = on_risk;
+        self
+    }
+
+    /// Only a ledger that is there is opened, and brought up to date if it is older: opening is `Configuration` where there
+    /// is no file, or one without a ledger in it, and changes neither. For those who only look.
+    #[must_use]
+    pub const fn existing(mut self) -> Self {
+        self.existing = true;
         self
     }
 

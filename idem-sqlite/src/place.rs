@@ -47,9 +47,13 @@ fn checked_by(
     network_filesystem: impl Fn(&Path) -> Option<&'static str>,
 ) -> Result<PathBuf> {
     let path = absolute(config)?;
-    if path.is_dir() {
+    // A pipe or a device would be opened, and answer as a broken disk does.
+    if let Ok(metadata) = path.metadata()
+        && !metadata.is_file()
+    {
+        let is = if metadata.is_dir() { "a folder" } else { "no regular file" };
         return Err(Error::configuration(format!(
-            "{} is a folder: name a file for the database",
+            "{} is {is}: name a file for the database",
             path.display()
         )));
     }

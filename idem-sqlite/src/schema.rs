@@ -59,14 +59,26 @@ impl Patience {
 pub(crate) fn open_writer(config: &SqliteConfig) -> Result<(Connection, Instance)> {
     config.check()?;
     let path = place::checked(config)?;
-    create_private(&path)?;
+    if !config.existing {
+        create_private(&path)?;
+    } else if !path.exists() {
+        return Err(no_ledger(&path));
+    }
     let connection = open(config)?;
+    // Before anything is changed: the file may be somebody else's.
+    if config.existing && version(&connection)? == 0 {
+        return Err(no_ledger(&path));
+    }
     use_write_ahead_log(&connection, config.busy_timeout)?;
     migrate(&connection)?;
     let instance = instance(&connection)?;
     // From here on a lock is waited for with `Patience`, or not at all.
     connection.busy_timeout(Duration::ZERO).map_err(work)?;
     Ok((connection, instance))
+}
+
+fn no_ledger(path: &Path) -> Error {
+    Error::configuration(format!("there is no ledger in {}: name the file of one", path.display()))
 }
 
 /// Opens the file for reading, after [`open_writer`].

@@ -19,7 +19,7 @@ use idem_core::{Error, Result, Store};
 use crate::args::{EraseArgs, JsonArgs, ListArgs, RegisterArgs, ResolveArgs, ShowArgs};
 use crate::exit::{self, Exit};
 use crate::hint::Hints;
-use crate::store::Location;
+use crate::store::{Location, Opening};
 use crate::{runtime, say};
 
 /// What is told when an operation went between two looks at it.
@@ -46,13 +46,6 @@ fn print(text: &str) -> std::result::Result<(), Failed> {
         Exit::Code(0) => Ok(()),
         exit => Err(Failed::Printed(exit)),
     }
-}
-
-/// Whether the ledger has to be there already.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Opening {
-    Existing,
-    Make,
 }
 
 /// A ledger to work on.

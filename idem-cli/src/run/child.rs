@@ -16,6 +16,7 @@ use super::pump::{Ended, pump};
 use super::signals::Signals;
 use super::spool::Recorded;
 use super::streams::Streams;
+use crate::defect;
 
 /// The longest time between TERM and KILL once somebody else may be running the same operation.
 const LOST_GRACE_MAX: Duration = Duration::from_secs(1);
@@ -28,13 +29,15 @@ pub(crate) fn spawn(
     environment: Vec<(&'static str, String)>,
 ) -> io::Result<Child> {
     let (name, arguments) = argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
-    Command::new(name)
+    let child = Command::new(name)
         .args(arguments)
         .envs(environment)
         .stdin(stdin)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .spawn()
+        .spawn()?;
+    defect::command_began();
+    Ok(child)
 }
 
 /// When a command is told to stop.

@@ -74,7 +74,8 @@ fn answer(store: Option<&OsStr>, args: RunArgs) -> Answer {
     let work = async {
         match Signals::listen() {
             Ok(mut signals) => open_and_drive(&location, plan, &mut signals).await,
-            Err(error) => refused(&Error::internal(format!("signals cannot be received: {error}"))),
+            // The system has no more threads or files for us.
+            Err(error) => refused(&Error::unavailable(format!("signals cannot be received: {error}"))),
         }
     };
     runtime::block_on(work).unwrap_or_else(|error| refused(&error))

@@ -16,6 +16,13 @@ pub(crate) use location::Location;
 use location::{Kind, refuse};
 pub(crate) use url::redacted;
 
+/// Whether the ledger has to be there already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Opening {
+    Existing,
+    Make,
+}
+
 /// An open ledger.
 pub(crate) struct Opened {
     store: Arc<dyn Store>,
@@ -65,27 +72,27 @@ impl Location {
                 {
                     make_folder(folder)?;
                 }
-                open_sqlite(path).await
+                open_sqlite(path, Opening::Make).await
             }
             Self::Server { url, kind } => open_server(url.secret(), *kind).await,
         }
     }
 
-    /// Opens a ledger that is there: a look at one must not make it. Where a server is, a ledger is.
+    /// Opens a ledger that is there: a look at one must not make it, and least of all in a file of somebody else. Where a
+    /// server is, a ledger is.
     ///
     /// # Errors
     ///
     /// `Configuration` where it is not; those of the store.
     pub(crate) async fn open_existing(&self) -> Result<Opened> {
-        if let Self::Sqlite { path, .. } = self
-            && !path.exists()
-        {
-            return Err(Error::configuration(format!(
-                "there is no ledger at {}: name it with --store or IDEM_STORE",
-                path.display()
-            )));
+        let Self::Sqlite { path, .. } = self else { return self.open().await };
+        if path.exists() {
+            return open_sqlite(path, Opening::Existing).await;
         }
-        self.open().await
+        Err(Error::configuration(format!(
+            "there is no ledger at {}: name it with --store or IDEM_STORE",
+            path.display()
+        )))
     }
 }
 
@@ -98,14 +105,17 @@ fn make_folder(folder: &Path) -> Result<()> {
 }
 
 #[cfg(feature = "sqlite")]
-async fn open_sqlite(path: &Path) -> Result<Opened> {
-    let sqlite = idem_sqlite::SqliteStore::open(path).await?;
+async fn open_sqlite(path: &Path, opening: Opening) -> Result<Opened> {
+    // One call asks one thing at a time.
+    let config = idem_sqlite::SqliteConfig::new(path).readers(1);
+    let config = if opening == Opening::Existing { config.existing() } else { config };
+    let sqlite = idem_sqlite::SqliteStore::open_with(config).await?;
     Ok(Opened { store: Arc::new(sqlite.clone()), sqlite: Some(sqlite) })
 }
 
 #[cfg(not(feature = "sqlite"))]
 #[allow(clippy::unused_async, reason = "opening a file takes time where it is built in")]
-async fn open_sqlite(_: &Path) -> Result<Opened> {
+async fn open_sqlite(_: &Path, _: Opening) -> Result<Opened> {
     Err(refuse(Kind::Sqlite, "sqlite"))
 }
 

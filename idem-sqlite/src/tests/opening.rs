@@ -50,6 +50,42 @@ async fn a_file_of_an_application_keeps_its_tables_and_its_version() {
 }
 
 #[tokio::test]
+async fn a_look_makes_no_ledger_and_changes_no_file_of_somebody_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("empty"), "").unwrap();
+    let app = Connection::open(path("app.db")).unwrap();
+    app.execute_batch("CREATE TABLE mine (a)").unwrap();
+    drop(app);
+    let before = std::fs::read(path("app.db")).unwrap();
+    for name in ["missing", "empty", "app.db"] {
+        let error = SqliteStore::open_with(SqliteConfig::new(path(name)).existing()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Configuration, "{error}");
+        assert!(error.to_string().starts_with("there is no ledger in "), "{error}");
+    }
+    assert_eq!(
+        (std::fs::read(path("app.db")).unwrap(), std::fs::read(path("empty")).unwrap()),
+        (before, vec![])
+    );
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+    SqliteStore::open(path("app.db")).await.unwrap().claim(&claim("k")).await.unwrap();
+    let store = SqliteStore::open_with(SqliteConfig::new(path("app.db")).existing()).await.unwrap();
+    assert!(store.get(&super::id("k")).await.unwrap().is_some());
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_device_is_no_file_for_a_database() {
+    let folder = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink("/dev/null", folder.path().join("link")).unwrap();
+    for path in ["/dev/null".into(), folder.path().join("link")] {
+        let error = SqliteStore::open(&path).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Configuration, "{error}");
+        assert!(error.to_string().contains(" is no regular file: name a file"), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn opening_waits_for_no_write_lock_once_the_schema_is_there() {
     let fixture = Fixture::new().await;
     let stranger = fixture.stranger();
